@@ -112,7 +112,7 @@ wires: $(VENV)/.dev ## 30,000 random requests over every wire and memory mode, j
 	@$(PY) -m tests.providers.sweep $(ARGS)
 
 wirecost: $(VENV)/.dev ## what compiling, checking and reading cost per turn, next to the bare call of the SDK
-	@$(PY) -m tests.providers.cost $(ARGS)
+	@$(PY) -m tests.providers.encoding_cost $(ARGS)
 
 bench: $(VENV)/.base ## side by side with peers and with the bare limit; ARGS=--quick takes a few minutes, all of it an hour
 	@$(PY) -m bench $(ARGS)
@@ -123,8 +123,8 @@ bench-engines: $(VENV)/.dev $(ENGINES)/.ready ## SQLite, Postgres, Temporal and 
 capacity: $(VENV)/.dev ## what one Postgres server carries, measured and computed; a million conversations by default
 	@$(PY) -m bench.capacity $(ARGS)
 
-clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
-	@$(PY) -m tests.providers.table $(ARGS)
+clauses: $(VENV)/.dev ## write the table of the providers' rules into docs/clauses.md
+	@$(PY) -m tests.providers.rules.rules_page $(ARGS)
 
 traffic: $(VENV)/.dev ## replay recorded exchanges with real providers: make traffic CORPUS=exchanges.jsonl.xz
 	@$(PY) -m tests.traffic "$(CORPUS)" $(ARGS)

@@ -1,7 +1,7 @@
 """Approvals: a person decides before a tool runs.
 
-The model asks for three refunds at once. A person approves the first, changes the second, and rejects the
-third in words that the model is given. With a store, the process may end between question and answer.
+The model requests three refunds at once. A person approves the first, edits the second, and rejects the third
+with a reason that the model gets. With a store, the process may end between request and answer.
 
 Run it: python examples/approvals.py
 With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in with the script below, and it prints:
@@ -18,7 +18,7 @@ import asyncio
 
 from legato import Agent, HandoffBuilder, Pending, Session, tool
 from legato.emulator import stand_in
-from legato.emulator.minds import Rule
+from legato.emulator.fake_models import ScriptRule
 
 
 @tool(needs_approval=True)
@@ -32,7 +32,7 @@ desk = HandoffBuilder(name="desk", participants=[clerk]).build()
 
 
 async def decide(session: Session, request: Pending) -> None:
-    """What a person would do with three buttons."""
+    """Answer a request as a person would."""
     print(request.prompt)
     match request.arguments.get("order_id"):
         case "A-17":
@@ -53,8 +53,8 @@ async def main() -> None:
             print(event)
 
 
-# What the emulated model says when it has heard of the refunds; a real one needs none of this.
-SCRIPT = [Rule(after_tool="refund", say="A-17 is refunded, B-22 to one half. C-31 is not, since it was never paid.")]
+# The emulated model's reply after the refunds. A real model needs no script.
+SCRIPT = [ScriptRule(after_tool="refund", say="A-17 is refunded, B-22 to one half. C-31 is not, since it was never paid.")]
 
 if __name__ == "__main__":
     with stand_in(SCRIPT):

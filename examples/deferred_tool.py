@@ -1,7 +1,7 @@
 """A deferred tool: its result comes later, from outside.
 
-The tool has a signature and no body that runs. Its call waits, for days if need be, until somebody answers:
-a person, a webhook, another service. Here the webhook delivers three times; its key makes that count once.
+The tool has a signature, and its body never runs. Its call waits, for days if necessary, until a person, a webhook
+or another service supplies the result. Here the webhook delivers three times; its key makes that count once.
 
 Run it: python examples/deferred_tool.py
 With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in, and it prints:
@@ -27,7 +27,7 @@ desk = HandoffBuilder(name="desk", participants=[clerk]).build()
 
 
 async def ask(question: str) -> list[str]:
-    """A customer asks. Returns the ids under which the warehouse is to answer."""
+    """Send a customer's question, and return the ids of the requests to the warehouse."""
     result = await desk.session("customer-42").run(question)
     if result.error:
         raise SystemExit(result.error)
@@ -36,12 +36,12 @@ async def ask(question: str) -> list[str]:
     return [request.id for request in result.pending if request.kind == "result"]
 
 
-async def webhook(request_id: str, counted: int, delivery: str) -> None:
-    """The warehouse answers, perhaps in another process."""
+async def webhook(request_id: str, count: int, delivery: str) -> None:
+    """Record the warehouse's answer, perhaps in another process."""
     session = desk.session("customer-42")
-    await session.answer(request_id, counted, key=delivery)
+    await session.answer(request_id, count, key=delivery)
     result = await session.resume()
-    if result.text:  # a delivery that came before says nothing new
+    if result.text:  # empty for a repeated delivery
         print("to the customer:", result.text)
 
 

@@ -1,7 +1,7 @@
 """A handoff.
 
-Triage passes the customer on, and whoever has the conversation sees all of it. The next message goes to
-the agent who spoke last; if it is another one's business, that agent hands over in turn.
+Triage hands the customer over, and each agent sees the whole conversation. The next message goes to the agent
+who spoke last; if it is a matter for another agent, that agent hands over in turn.
 
 Run it: python examples/handoff.py
 With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in, and it prints:

@@ -1,7 +1,7 @@
 """History policies: what an agent sees of the conversation.
 
-The same conversation is held once for each policy of the second agent; what that agent saw is read back
-from the ledger. A policy chooses what goes into a request, and none can keep half a call.
+The same conversation runs once with each policy of the second agent; what that agent saw is read back from the
+ledger. A policy chooses the parts of a request, and never separates a call from its output.
 
 Run it: python examples/history_policies.py
 With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in with the script below, and it prints:
@@ -31,7 +31,7 @@ import asyncio
 
 from legato import Agent, HandoffBuilder, Workflow, history, tool
 from legato.emulator import stand_in
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 MODEL = "openai:gpt-5.1"
 POLICIES = {
@@ -48,24 +48,24 @@ def track_parcel(order_id: str) -> str:
     return "in Lyon since Monday"
 
 
-def desk(policy: history.History) -> Workflow:
+def build_desk(policy: history.History) -> Workflow:
     shipping = Agent("shipping", instructions="You know where parcels are.", model=MODEL, tools=[track_parcel])
     refunds = Agent("refunds", instructions="You refund orders.", model=MODEL, history=policy)
     return HandoffBuilder(name="desk", participants=[shipping, refunds]).build()
 
 
-# What the emulated model says; a real one needs none of this.
+# The emulated model's replies. A real model needs no script.
 SCRIPT = [
-    Rule(after_tool="track_parcel", say="It has been in Lyon since Monday."),
-    Rule(said="parcel", say=Call("track_parcel", {"order_id": "A-17"})),
-    Rule(tool="handoff_to_refunds", say=Call("handoff_to_refunds", {})),
-    Rule(say="You will have your money back tomorrow."),
+    ScriptRule(after_tool="track_parcel", say="It has been in Lyon since Monday."),
+    ScriptRule(said="parcel", say=ScriptedCall("track_parcel", {"order_id": "A-17"})),
+    ScriptRule(tool="handoff_to_refunds", say=ScriptedCall("handoff_to_refunds", {})),
+    ScriptRule(say="You will have your money back tomorrow."),
 ]
 
 
 async def main() -> None:
     for name, policy in POLICIES.items():
-        session = desk(policy).session()
+        session = build_desk(policy).session()
         for text in ("Where is the parcel of order A-17?", "Too late. I want a refund."):
             result = await session.run(text)
             if result.error:

@@ -1,7 +1,7 @@
 """One agent with a tool.
 
-The model asks for the tool; Legato checks the arguments, runs the function and gives the model what it
-returned. Both questions are one conversation, because they name the same session.
+The model calls the tool; Legato validates the arguments, runs the function and sends the model its output. Both
+questions belong to one conversation, because they name the same session.
 
 Run it: python examples/one_agent.py
 With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in, and it prints:

@@ -1,7 +1,7 @@
 """A research team that works by itself.
 
-In autonomous mode an agent that stops without handing over is told to go on, up to a limit. The run ends
-when the termination condition holds; if it takes too many turns, it pauses and asks.
+In autonomous mode an agent that stops without a handoff is prompted to continue, up to a limit. The run ends when
+the termination condition is true; if it takes too many turns, it pauses and asks.
 
 Run it: python examples/research_team.py
 With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in with the script below, and it prints:
@@ -23,7 +23,7 @@ import asyncio
 
 from legato import Agent, HandoffBuilder, Limits, tool
 from legato.emulator import stand_in
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 MODEL = "openai:gpt-5.1"
 LIBRARY = {"green": "Green tea is heated soon after picking.", "black": "Black tea is left to oxidise before it is dried."}
@@ -50,14 +50,14 @@ team = (
     .build()
 )
 
-# What the emulated model says, agent by agent; a real one needs none of this.
+# The emulated model's replies, agent by agent. A real model needs no script.
 SCRIPT = [
-    Rule(instructions="You lead", say=Call("handoff_to_researcher", {"reason": "how are they made?"})),
-    Rule(after_tool="handoff_to_researcher", say=[Call("search", {"topic": kind}) for kind in ("green tea", "black tea")]),
-    Rule(after_tool="search", say="I have found how both are made."),
-    Rule(instructions="You look things up", say=Call("handoff_to_writer", {"reason": "both are known"})),
-    Rule(after_tool="handoff_to_writer", say="Draft: it is all about oxidation."),
-    Rule(instructions="You write", say="Green tea is heated before it can oxidise, black tea after. DONE"),
+    ScriptRule(instructions="You lead", say=ScriptedCall("handoff_to_researcher", {"reason": "how are they made?"})),
+    ScriptRule(after_tool="handoff_to_researcher", say=[ScriptedCall("search", {"topic": kind}) for kind in ("green tea", "black tea")]),
+    ScriptRule(after_tool="search", say="I have found how both are made."),
+    ScriptRule(instructions="You look things up", say=ScriptedCall("handoff_to_writer", {"reason": "both are known"})),
+    ScriptRule(after_tool="handoff_to_writer", say="Draft: it is all about oxidation."),
+    ScriptRule(instructions="You write", say="Green tea is heated before it can oxidise, black tea after. DONE"),
 ]
 
 

@@ -1,8 +1,8 @@
 """A restart in the middle. Run it twice.
 
-The first process pays an invoice and dies before that is recorded. The second one opens the session from
-the file. Nobody knows how the payment ended, so it is not made again: the session asks. The program looks
-into the bank's book, answers, and goes on.
+The first process pays an invoice and dies before that is recorded. The second one opens the session from the file.
+The outcome of the payment is unknown, so it is not repeated: the session asks. The program reads the bank's book,
+answers, and continues.
 
 Run it, and run it again: python examples/restart.py
 With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in, and the first time it prints
@@ -26,7 +26,7 @@ from legato import Agent, HandoffBuilder, tool
 from legato.emulator import stand_in
 from legato.stores import SQLiteStore
 
-BOOK = Path("bank.txt")  # to start again, delete it and restart.sqlite
+BOOK = Path("bank.txt")  # to start over, delete it and restart.sqlite
 
 
 @tool
@@ -34,10 +34,10 @@ def pay(invoice: str) -> str:
     """Pay an invoice."""
     BOOK.write_text(f"invoice {invoice} was paid")
     print("the bank has paid, and the process dies", flush=True)
-    os._exit(1)  # as with kill -9, nobody cleans up
+    os._exit(1)  # no cleanup, as with kill -9
 
 
-def bank_says() -> str:
+def read_book() -> str:
     return BOOK.read_text() if BOOK.exists() else ""
 
 
@@ -51,10 +51,10 @@ async def main() -> None:
     result = await (session.run("Please pay invoice 7.") if session.status == "new" else session.resume())
     for request in result.pending:
         print(request.prompt)
-        if paid := bank_says():
-            await session.answer(request, paid)
+        if entry := read_book():
+            await session.answer(request, entry)
         else:
-            await session.approve(request)  # it never got there: run it again
+            await session.approve(request)  # nothing was paid: run the tool again
     result = await session.resume()
     if result.error:
         raise SystemExit(result.error)

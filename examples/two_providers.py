@@ -1,11 +1,11 @@
 """Two providers in one workflow.
 
-The researcher is a model of OpenAI's, the writer one of Anthropic's. Words, calls and outputs cross over. A
-model's reasoning cannot, since only the model that made it can read it: `session.losses` lists what stays behind.
+The researcher has a model of OpenAI, the writer one of Anthropic. Both see all messages, calls and outputs. A model's
+reasoning is left out, since only the model that made it can read it: `session.losses` lists such losses.
 
 Run it: python examples/two_providers.py
-A provider whose key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY) answers. For others the emulator stands in
-with the script below; without any key it prints:
+A provider whose key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY) answers. For the others, the emulator stands in with
+the script below; without any key it prints:
 
     writer: Oolong stands half-way between green tea and black.
     It was given
@@ -21,7 +21,7 @@ import asyncio
 
 from legato import Agent, HandoffBuilder, tool
 from legato.emulator import stand_in
-from legato.emulator.minds import Call, Rule, Thought
+from legato.emulator.fake_models import ReplyThought, ScriptedCall, ScriptRule
 from legato.models import Anthropic, OpenAIResponses
 
 
@@ -46,15 +46,15 @@ writer = Agent(
 team = (
     HandoffBuilder(name="team", participants=[researcher, writer])
     .add_handoff(researcher, [writer])
-    .add_handoff(writer, [])  # it keeps the conversation
+    .add_handoff(writer, [])  # it hands over to no agent
     .build()
 )
 
-# What the emulated models say; real ones need none of this.
+# The emulated models' replies. Real models need no script.
 SCRIPT = [
-    Rule(after_tool="search", say=[Thought("That will do."), Call("handoff_to_writer", {"reason": "it is found"})]),
-    Rule(api="responses", say=[Thought("I look it up."), Call("search", {"topic": "oolong"})]),
-    Rule(api="anthropic", say="Oolong stands half-way between green tea and black."),
+    ScriptRule(after_tool="search", say=[ReplyThought("That will do."), ScriptedCall("handoff_to_writer", {"reason": "it is found"})]),
+    ScriptRule(api="responses", say=[ReplyThought("I look it up."), ScriptedCall("search", {"topic": "oolong"})]),
+    ScriptRule(api="anthropic", say="Oolong stands half-way between green tea and black."),
 ]
 
 

@@ -1,8 +1,7 @@
 """Typed outputs: a reply that is data.
 
-The final reply must fit a pydantic model. The provider is told its schema; what a schema cannot say is
-checked when the reply comes. One that does not fit is shown to nobody: the model is told what is wrong,
-and writes it again.
+The final reply must fit a pydantic model. The provider gets its schema; the model's own validators run when the reply
+arrives. A reply that does not fit is not shown: the model gets the error, and replies again.
 
 Run it: python examples/typed_output.py
 With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in with the script below, and it prints:
@@ -19,7 +18,7 @@ from pydantic import BaseModel, field_validator
 
 from legato import Agent
 from legato.emulator import stand_in
-from legato.emulator.minds import Rule
+from legato.emulator.fake_models import ScriptRule
 
 ORDERS = ["A-17", "B-22"]
 
@@ -39,10 +38,10 @@ class Ticket(BaseModel):
 
 clerk = Agent("clerk", instructions="Make a ticket of what the customer says.", model="openai:gpt-5.1", output_type=Ticket)
 
-# What the emulated model says: it misreads the order, and then corrects itself. A real one needs none of this.
+# The emulated model's replies: it misreads the order, and then corrects itself. A real model needs no script.
 SCRIPT = [
-    Rule(said="not accepted", say='{"order_id": "A-17", "topic": "refund", "urgent": true}'),
-    Rule(say='{"order_id": "A-71", "topic": "refund", "urgent": true}'),
+    ScriptRule(said="not accepted", say='{"order_id": "A-17", "topic": "refund", "urgent": true}'),
+    ScriptRule(say='{"order_id": "A-71", "topic": "refund", "urgent": true}'),
 ]
 
 

@@ -62,7 +62,7 @@ def needs_stored_data(item: pytest.Item) -> bool:
     return parameters.get("store", "memory") != "memory" or not {"postgres_server", "place"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
-SENDS_RANDOM_REQUESTS = ("test_junk.py", "test_bodies.py")
+SENDS_RANDOM_REQUESTS = ("test_random_requests.py", "test_bodies.py")
 """Modules whose requests have more than any rule looks at: it comes back in the answers."""
 
 
@@ -125,4 +125,4 @@ def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     from legato.runtime.clock import Clock
 
     monkeypatch.setattr(Clock, "now_ms", lambda self: 1_800_000_000_000)
-    monkeypatch.setattr(Clock, "seconds", lambda self: 0.0)
+    monkeypatch.setattr(Clock, "monotonic", lambda self: 0.0)

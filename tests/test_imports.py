@@ -61,10 +61,10 @@ HEAVY = {
     "legato.emulator": "by name only",
     "legato.testing": "by name only",
     "legato.compat": "by name only",
-    "legato.tools.schema": "with the first tool",
+    "legato.tools.signature_arguments": "with the first tool",
     "legato.runtime.driver": "with the first workflow that is built",
-    "legato.stores.sqlite": "with SQLiteStore",
-    "legato.stores.postgres": "with PostgresStore",
+    "legato.stores.sqlite.store": "with SQLiteStore",
+    "legato.stores.postgres.store": "with PostgresStore",
     "psycopg": "with PostgresStore",
     "legato.runtime.transfer": "with the first session that is moved as text",
 }
@@ -145,8 +145,8 @@ def test_a_running_emulator_loads_no_runtime() -> None:
 
 @pytest.mark.parametrize("api", ["responses", "chat", "anthropic"])
 def test_a_providers_rules_load_nothing_but_rules(api: str) -> None:
-    loaded = legato_modules_of(f"from legato.providers.rules.{api}.laws import judge\nassert judge({{}})")
-    assert f"legato.providers.rules.{api}.laws" in loaded
+    loaded = legato_modules_of(f"from legato.providers.rules.{api}.rules import check_request\nassert check_request({{}})")
+    assert f"legato.providers.rules.{api}.rules" in loaded
     assert {name for name in loaded if not name.startswith("legato.providers")} == {"legato"}
     assert not {name for name in loaded if name.startswith("legato.providers.formats")}
 
@@ -187,8 +187,8 @@ def test_a_type_checker_sees_what_a_name_is(tmp_path: Path) -> None:
 
 def test_a_store_or_a_providers_model_is_imported_without_pydantic_and_sdks() -> None:
     brought = brought_by("from legato.stores import SQLiteStore; from legato.models import Anthropic, OpenAIChat, OpenAIResponses")
-    assert {"sqlite3", "legato.providers.formats.responses.compile", "legato.providers.formats.anthropic.compile"} <= brought
-    assert not brought & {"openai", "anthropic", "genai_prices", "httpx2", "pydantic", "pydantic_core", "legato.tools.schema"}
+    assert {"sqlite3", "legato.providers.formats.responses.encode", "legato.providers.formats.anthropic.encode"} <= brought
+    assert not brought & {"openai", "anthropic", "genai_prices", "httpx2", "pydantic", "pydantic_core", "legato.tools.signature_arguments"}
 
 
 def test_making_a_model_needs_no_sdk_before_its_first_request() -> None:

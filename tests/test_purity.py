@@ -1,4 +1,4 @@
-"""The centre is pure: legato.core and the law books of legato.providers read no clock, roll no dice, touch no disk, and say nothing.
+"""The centre is pure: legato.core and the provider rules of legato.providers read no clock, roll no dice, touch no disk, and say nothing.
 
 Two proofs that do not rest on one another. The first reads the sources; it is itself shown to see a seeded offence of every
 kind. The second runs the centre in a fresh interpreter whose clock, dice and disk are poisoned.
@@ -25,7 +25,10 @@ ALLOWED = {
     "itertools", "json", "legato.core", "legato.errors", "math", "msgspec", "operator", "re", "string", "textwrap", "types",
     "typing", "unicodedata",
 }  # fmt: skip
-PROVIDERS = {"legato.providers", "weakref"}  # the law books may know one another, and what the core may know; the core may not know them
+PROVIDERS = {
+    "legato.providers",
+    "weakref",
+}  # the provider rules may know one another, and what the core may know; the core may not know them
 
 # Builtins that read, write, ask, run text as code, or give an answer that differs from run to run.
 FORBIDDEN_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint", "id", "hash"}
@@ -98,7 +101,7 @@ def _allowed(name: str, allowed: set[str]) -> bool:
 
 
 def test_there_is_a_centre_to_check() -> None:
-    assert {"facts.py", "codec.py", "digests.py", "rule_set.py", "laws.py"} <= {path.name for _, path in MODULES}
+    assert {"facts.py", "codec.py", "digests.py", "rule_set.py", "rules.py"} <= {path.name for _, path in MODULES}
 
 
 @pytest.mark.parametrize(("room", "path"), MODULES, ids=[str(path.relative_to(SOURCES)) for _, path in MODULES])
@@ -207,32 +210,33 @@ from legato.core import codec, digests, facts, planner, state, turn_context, vie
 exec(sys.argv[1])
 
 call = facts.Call(tool="refund", arguments='{"cents": 250}', call_id="c")
-told = turn_context.Frame(agent="desk", instructions="Be brief.")
-frame_digest, _ = turn_context.encode_frame(told)
+told = turn_context.TurnContext(agent="desk", instructions="Be brief.")
+context_digest, _ = turn_context.encode_turn_context(told)
 ledger = [
-    facts.Opened(at=0, ledger="l", workflow="w"),
+    facts.Opened(at=0, ledger_id="l", workflow="w"),
     facts.MessageReceived(at=1, content="refund me"),
-    facts.ModelReplied(at=2, agent="desk", frame=frame_digest, upto=1, items=(call,)),
+    facts.ModelReplied(at=2, agent="desk", context_digest=context_digest, upto=1, items=(call,)),
     facts.CallReturned(at=3, call=facts.CallRef(2, 0), output="there is no such tool", status="error"),
 ]
-definition = workflow_graph.Graph("w", {"desk": workflow_graph.AgentRules("desk")}, "desk")
+definition = workflow_graph.WorkflowGraph("w", {"desk": workflow_graph.AgentRules("desk")}, "desk")
 for fact in ledger:
-    assert codec.decode(codec.encode(fact)) == fact
+    assert codec.decode_fact(codec.encode_fact(fact)) == fact
 digests.digest_arguments(call.arguments)
 for length in range(1, len(ledger) + 1):
     now = state.fold(ledger[:length])
-    planner.owed(now, definition)
-view.request_seen(now, told, ledger[2])
+    planner.make_plan(now, definition)
+view.build_past_request(now, told, ledger[2])
 
-from legato.providers.rules.anthropic import laws as anthropic
-from legato.providers.rules.chat import laws as chat
-from legato.providers.rules.responses import laws as responses
+from legato.providers.rules.anthropic import rules as anthropic
+from legato.providers.rules.chat import rules as chat
+from legato.providers.rules.responses import rules as responses
 
 hello, called = {"role": "user", "content": "hello"}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
 thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-assert [each.clause.id for each in responses.judge({"model": "m", "input": [hello, called]})] == ["T1"]
-assert chat.judge({"model": "m", "messages": [hello]}) == []
-assert anthropic.judge({"model": "m", "max_tokens": 1, "messages": [hello, {"role": "assistant", "content": [thought]}, hello]}) != []
+assert [each.rule.id for each in responses.check_request({"model": "m", "input": [hello, called]})] == ["T1"]
+assert chat.check_request({"model": "m", "messages": [hello]}) == []
+messages = [hello, {"role": "assistant", "content": [thought]}, hello]
+assert anthropic.check_request({"model": "m", "max_tokens": 1, "messages": messages}) != []
 sys.stdout.write("pure")
 """
 

@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parent.parent / "systems"))  # they are scrip
 from legato_native import Fake, desk, tools_of
 
 from bench.workloads import REPLY, chat_with_tools
-from legato.core.facts import AnyFact, MessageReceived, ModelReplied, Opened, Words
+from legato.core.facts import AnyFact, MessageReceived, ModelReplied, Opened, OutputText
 from legato.stores import PostgresStore
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -43,7 +43,9 @@ class Rate(NamedTuple):
 def step(position: int) -> list[AnyFact]:
     """What a usual step appends: a reply, and the message that follows it."""
     return [
-        ModelReplied(at=position, agent="ann", model="fake", upto=max(position - 1, 0), items=(Words(REPLY),), frame="f" * 32),
+        ModelReplied(
+            at=position, agent="ann", model="fake", upto=max(position - 1, 0), items=(OutputText(REPLY),), context_digest="f" * 32
+        ),
         MessageReceived(at=position, content="and what about the other parcel?"),
     ]
 
@@ -96,10 +98,10 @@ def appends(dsn: str, number: int, seconds: float, at_once: int = 16) -> int:
     """Appends of a step each, to `at_once` conversations side by side, through the store."""
 
     async def one(store: PostgresStore, name: str) -> int:
-        length = await store.append(name, 0, [Opened(at=0, ledger=name, workflow="desk")], born=name)
+        length = await store.append(name, 0, [Opened(at=0, ledger_id=name, workflow="desk")], ledger_id=name)
         done = 0
         while time.perf_counter() < until:
-            length = await store.append(name, length, step(length), born=name)
+            length = await store.append(name, length, step(length), ledger_id=name)
             done += 1
         return done
 
@@ -229,7 +231,7 @@ async def latencies(dsn: str, have: int, times: int = 300) -> Latency:
             name = await anywhere(number)
             given = await store.lease(name)
             assert given is not None
-            await store.release(given, rested=lengths.get(name))
+            await store.release(given, idle_at=lengths.get(name))
 
         for number in range(times):
             name = await anywhere(number)
@@ -239,6 +241,6 @@ async def latencies(dsn: str, have: int, times: int = 300) -> Latency:
             await median(append),
             await median(read),
             await median(lease),
-            await median(lambda _: store.unrested(10)),
+            await median(lambda _: store.list_runnable(10)),
             await median(lambda _: store.list(10)),
         )

@@ -36,10 +36,10 @@ from typing import Any, NamedTuple, Protocol
 from bench.engines.bare import Append, BarePostgres, BareSQLite, appends_of
 from bench.engines.desk import desk
 from bench.workloads import QUESTION
-from legato.engines import engine_at
+from legato.engines import open_engine
 from legato.stores import PostgresStore, SQLiteStore, Store
 from legato.testing.postgres import postgres_server
-from tests.engines.servers import Process, RestateServer, Server, TemporalServer, until
+from tests.engines.servers import Process, RestateServer, Server, TemporalServer, wait_until
 
 TURNS = 5
 AT_ONCE = 16
@@ -109,13 +109,13 @@ async def worked(server: Server, folder: Path, dsn: str, store: Store, database:
     """By a worker of an engine."""
     server.start()
     assert server.process is not None
-    address = server.address_of("bench")
+    address = server.engine_url("bench")
     command = [sys.executable, "-m", "legato.cli", "worker", "bench.engines.desk:desk", "--engine", address, "--store", dsn]
     worker = Process(command, folder / f"{server.name}-worker.log")
     names = itertools.count()
     try:
-        until(lambda: " serves " in worker.said or worker.code is not None, 60, "the worker")
-        async with engine_at(address) as engine:
+        wait_until(lambda: " serves " in worker.output or worker.exit_code is not None, 60, "the worker")
+        async with open_engine(address) as engine:
 
             def begin() -> Say:
                 session = engine.session(desk, f"{server.name}-{next(names)}", store)
@@ -126,7 +126,7 @@ async def worked(server: Server, folder: Path, dsn: str, store: Store, database:
                 return say
 
             yield System(begin, worker.pid, database, server.process.pid)
-        assert worker.code is None, worker.said
+        assert worker.exit_code is None, worker.output
     finally:
         worker.kill()
         server.kill()

@@ -15,7 +15,7 @@ import psycopg
 
 from bench.engines.desk import desk
 from bench.workloads import QUESTION
-from legato.core.codec import encode
+from legato.core.codec import encode_fact
 from legato.core.facts import AnyFact
 from legato.stores import MemoryStore
 
@@ -36,7 +36,7 @@ class Recording(MemoryStore):
 
     async def append(self, ledger: str, expected: int, facts: Sequence[AnyFact], **more: Any) -> int:
         contents = tuple((more.get("contents") or {}).values())
-        self.appends.append(Append((*map(encode, facts), *contents), bool(more.get("durable"))))
+        self.appends.append(Append((*map(encode_fact, facts), *contents), bool(more.get("durable"))))
         return await super().append(ledger, expected, facts, **more)
 
 

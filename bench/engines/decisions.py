@@ -23,8 +23,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from legato.engines.pace import Step
-from legato.engines.temporal_workflows import ParkedWorkflow, SessionWorkflow, Task
+from legato.engines.retry_policy import NextStep
+from legato.engines.temporal.workflows import ParkedWorkflow, SessionTask, SessionWorkflow
 from tests.engines.servers import TemporalServer
 
 STEPS = 24
@@ -35,7 +35,7 @@ AS_IT_COMES = tuple(each for each in QUICK if "MaxPollRPS" not in each)
 @activity.defn(name="legato.advance")
 async def nothing(session: str, failed: int, broken: int) -> dict[str, Any]:
     """A session that rests as soon as it is looked at."""
-    return asdict(Step("waiting"))
+    return asdict(NextStep("waiting"))
 
 
 async def measured(settings: tuple[str, ...], pause: float) -> dict[str, float]:
@@ -54,7 +54,7 @@ async def measured(settings: tuple[str, ...], pause: float) -> dict[str, float]:
                 for number in range(STEPS):
                     await asyncio.sleep(pause)
                     began = time.perf_counter()
-                    run = await client.start_workflow(SessionWorkflow.run, Task("s", 10), id=f"s{number}", task_queue="bench")
+                    run = await client.start_workflow(SessionWorkflow.run, SessionTask("s", 10), id=f"s{number}", task_queue="bench")
                     await run.result()
                     whole.append(1e3 * (time.perf_counter() - began))
                     times = [(each.event_type, each.event_time.ToNanoseconds() / 1e6) for each in (await run.fetch_history()).events]

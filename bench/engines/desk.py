@@ -7,10 +7,10 @@ from typing import Any
 from bench.workloads import INSTRUCTIONS, OUTPUT, REPLY
 from legato import Agent, HandoffBuilder, tool
 from legato.core.groups import OutputEntry
-from legato.core.view import Request
-from legato.models.base import Emit, Reply
+from legato.core.view import ModelRequest
+from legato.models.model import Emit, ModelReply
 from legato.testing import call
-from legato.testing.scripted import as_reply
+from legato.testing.scripted_models import make_reply
 
 
 @tool
@@ -40,9 +40,9 @@ class AtOnce:
 
     name = "at once"
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
+    async def reply(self, request: ModelRequest, emit: Emit) -> ModelReply:
         last = list(request.groups[-1].entries)[-1]
-        return as_reply(REPLY if isinstance(last, OutputEntry) else CALLS, request)
+        return make_reply(REPLY if isinstance(last, OutputEntry) else CALLS, request)
 
 
 desk = HandoffBuilder("desk", [Agent("ann", model=AtOnce(), instructions=INSTRUCTIONS, tools=TOOLS)]).build()

@@ -30,12 +30,12 @@ from bench.workloads import (
     plain_chat,
 )
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Call, Words
+from legato.core.facts import Call, OutputText
 from legato.core.groups import AssistantEntry, OutputEntry
-from legato.core.messages import text_of
-from legato.core.view import Request
+from legato.core.messages import render_content
+from legato.core.view import ModelRequest
 from legato.models import OpenAIResponses
-from legato.models.base import Emit, Model, Reply
+from legato.models.model import Emit, Model, ModelReply
 from legato.runtime.session import Session
 from legato.stores import MemoryStore, SQLiteStore
 from legato.tools import Tool
@@ -49,22 +49,22 @@ class Fake:
     def __init__(self, play: Play) -> None:
         self.play = play
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
+    async def reply(self, request: ModelRequest, emit: Emit) -> ModelReply:
         return as_reply(self.play.next(lambda: seen(request)))
 
 
-def as_reply(turn: Turn) -> Reply:
-    return Reply(items=(Words(turn.text), *(Call(call.tool, arguments(call), call.id) for call in turn.calls)))
+def as_reply(turn: Turn) -> ModelReply:
+    return ModelReply(items=(OutputText(turn.text), *(Call(call.tool, arguments(call), call.id) for call in turn.calls)))
 
 
-def seen(request: Request) -> Seen:
+def seen(request: ModelRequest) -> Seen:
     texts, calls, outputs = [], [], []
     for entry in request.entries:
         if isinstance(entry, AssistantEntry):
-            texts += [item.text for item in entry.items if isinstance(item, Words)]
+            texts += [item.text for item in entry.items if isinstance(item, OutputText)]
             calls += [item.call_id for item in entry.items if isinstance(item, Call)]
         else:
-            texts.append(text_of(entry.content))
+            texts.append(render_content(entry.content))
             if isinstance(entry, OutputEntry):
                 outputs.append(entry.call.call_id)
     return Seen(texts, calls, outputs)
@@ -169,7 +169,7 @@ class CrowdModel:
 
     name = "fake"
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
+    async def reply(self, request: ModelRequest, emit: Emit) -> ModelReply:
         return as_reply(await crowd_reply(lambda: seen(request)))
 
 

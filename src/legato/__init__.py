@@ -1,6 +1,6 @@
 """Legato: conversations in which LLM agents hand control to one another, and nothing is lost or repeated.
 
-One append-only ledger owns the conversation; agents, checkpoints and requests are projections of it or positions in it.
+One append-only ledger owns each conversation. Model requests, checkpoints and agents' histories are projections of it or positions in it.
 
 A name is imported when it is first used, so `legato.emulator` and the providers' rules (`legato.providers`) work without the runtime.
 """
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from legato.runtime.session import Session
     from legato.tools import ClientTool, Secret, Tool, ToolContext, tool
     from legato.workflow.agent import Agent, guardrail
-    from legato.workflow.workflow import HandoffBuilder, Workflow
+    from legato.workflow.builder import HandoffBuilder
+    from legato.workflow.workflow import Workflow
 
 __version__ = "0.1.0"
 
@@ -58,7 +59,7 @@ __all__ = [
     "tool",
 ]
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "workflow.agent": ("Agent", "guardrail"),
     "core.facts": ("File", "Image", "Text", "Usage"),
     "core.workflow_graph": ("Limits",),
@@ -70,29 +71,30 @@ _HOMES = {
     "runtime.run": ("Result", "Run"),
     "runtime.session": ("Session",),
     "tools": ("ClientTool", "Secret", "Tool", "ToolContext", "tool"),
-    "workflow.workflow": ("HandoffBuilder", "Workflow"),
+    "workflow.builder": ("HandoffBuilder",),
+    "workflow.workflow": ("Workflow",),
 }
-"""The modules that public names are defined in."""
+"""The public names, by the module that defines them."""
 
-_MODULES = ("errors", "history", "models", "stores", "tools")
+_PUBLIC_MODULES = ("errors", "history", "models", "stores", "tools")
 """Modules that are attributes of the package, whether a program has imported them or not."""
 
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
-_IMPORTING = RLock()
-"""Held while a name is imported. Modules import one another in circles, in msgspec too: threads that begin at different ends of one would
-each wait for the other, and Python then gives one of them half a module, or an error."""
+_IMPORT_LOCK = RLock()
+"""The lock of imports. Modules import one another in cycles, also in msgspec. Threads that begin at different ends of a cycle would wait
+for each other, and Python then gives one of them an incomplete module or an error."""
 
-if not TYPE_CHECKING:  # a type checker would take any name for one that is found here
+if not TYPE_CHECKING:  # with this function, a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        if name not in _MODULES and name not in _HOME_OF:
+        if name not in _PUBLIC_MODULES and name not in _MODULE_BY_NAME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        with _IMPORTING:
-            if name in _MODULES:
+        with _IMPORT_LOCK:
+            if name in _PUBLIC_MODULES:
                 return import_module(f"{__name__}.{name}")
-            found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-        return found
+            value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_BY_NAME[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

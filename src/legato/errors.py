@@ -1,7 +1,7 @@
-"""Every error Legato raises. Each says who is at fault, what was expected, what came, and what to do next.
+"""The errors that Legato raises. Each says who is at fault, what was expected, what was found, and what to do next.
 
-All derive from `LegatoError` and carry a stable `.code` that programs may branch on; messages may be reworded
-between releases, codes may not.
+All derive from `LegatoError` and have a stable `.code` that programs may branch on. Messages may be reworded between releases; codes
+may not.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 
 def install_hint(*extras: str) -> str:
-    """Say how to install what these extras bring."""
+    """Return the command that installs these extras."""
     return f"pip install '.[{','.join(extras)}]' in a clone of Legato"
 
 
 class LegatoError(Exception):
-    """The root of the tree. `str(error)` is written for a person; `error.code` for a program."""
+    """The base class of all errors. `str(error)` is for people, `error.code` for programs."""
 
     code = "legato"
 
@@ -31,78 +31,78 @@ class LegatoError(Exception):
 
 
 class BadInput(LegatoError):
-    """The caller gave something that cannot be used. Nothing was written."""
+    """An argument of the caller cannot be used. Nothing was written."""
 
     code = "bad_input"
 
 
 class CodecError(BadInput):
-    """Stored or imported bytes are not a fact that this version knows."""
+    """Stored or imported bytes that do not decode."""
 
     code = "codec"
 
 
 class NewerFormat(CodecError):
-    """The bytes were written by a newer Legato; they are refused by name, never guessed at."""
+    """Bytes in a format of a newer Legato. They are refused, never guessed at."""
 
     code = "newer_format"
 
 
 class CannotImport(BadInput):
-    """Another framework's data that cannot be read, or not safely. Nothing of it was run, and nothing imported."""
+    """Data of another framework that cannot be read, or not safely. None of it was run, and nothing was imported."""
 
     code = "cannot_import"
 
 
 class BuildError(BadInput):
-    """A workflow's definition cannot work; raised by `build()` with what to write instead."""
+    """A workflow definition that cannot work. The message says what to write instead."""
 
     code = "build"
 
 
 class IllegalFact(LegatoError):
-    """A fact that the state does not allow. It was not appended."""
+    """A fact that may not follow in the present state. It was not appended."""
 
     code = "illegal_fact"
 
 
 class NotPending(LegatoError):
-    """An answer to a request that is not pending: wrong, stale or repeated. Nothing was changed."""
+    """An answer to a request that is not pending: unknown, outdated, or answered already. Nothing was changed."""
 
     code = "not_pending"
 
 
 class NotLoaded(LegatoError):
-    """A session handle was asked about a ledger that it has not read yet."""
+    """A session handle was used before it has read its ledger."""
 
     code = "not_loaded"
 
 
 class DefinitionChanged(LegatoError):
-    """The ledger needs an agent or workflow that the present definition does not have. Nothing was lost."""
+    """The ledger needs an agent or a workflow that the present definition does not have. Nothing was lost."""
 
     code = "definition_changed"
 
 
 class DrivenElsewhere(LegatoError):
-    """Another driver holds the session's lease, and the caller wanted to lead or nothing. Nothing was changed."""
+    """Another driver holds the session's lease, and the caller asked to drive only, not to follow. Nothing was changed."""
 
     code = "driven_elsewhere"
 
 
 class EngineUnavailable(LegatoError):
-    """The server of a durable engine cannot be reached, or does not serve what was named. What is in ledgers is as it was."""
+    """A durable engine's server cannot be reached, or does not serve the named object. No ledger was changed."""
 
     code = "engine_unavailable"
 
 
 class ModelFailed(LegatoError):
-    """A model gave no usable reply. `retryable` says whether the same call may go again; `reason` is the provider's own code.
+    """A model gave no usable reply. `retryable`: the same request may be repeated. `reason` is the provider's own code.
 
-    `status`: of the provider's HTTP answer, 0 if it is not known. `usage`: what the failed call cost, as far as the provider told (a
-    `legato.models.Usage`). `retry_after`: seconds; what is no finite number from 0 on is dropped. `another`: another model stands by, and
-    is asked next, whatever this failure was. `conversation_unchanged`: the provider's conversation is certain to be as it was before the
-    request, so the next one may go on in it.
+    `status` is the status of the provider's HTTP response, 0 if unknown. `usage` (a `legato.models.Usage`) is the usage of the failed
+    request, as far as the provider reported it. `retry_after` is in seconds; a value that is not a finite number from 0 on is dropped.
+    `another`: another model is requested next, whatever this failure was. `conversation_unchanged`: the provider's conversation is
+    certainly as it was before the request, so the next request may continue it.
     """
 
     code = "model_failed"
@@ -132,7 +132,7 @@ class ModelFailed(LegatoError):
 
 
 class IllegalRequest(LegatoError):
-    """A request to a model that breaks a rule. It was not sent; `dump` is what would have been, for a report."""
+    """A model request that breaks a rule of the provider. It was not sent; `dump` has its bytes, for a bug report."""
 
     code = "illegal_request"
 
@@ -142,27 +142,27 @@ class IllegalRequest(LegatoError):
 
 
 class MCPFailed(LegatoError):
-    """An MCP server cannot be reached, or does not speak the protocol. No tool of it was run by this."""
+    """An MCP server cannot be reached, or does not speak the protocol. None of its tools was run."""
 
     code = "mcp_failed"
 
 
 class ToolsChanged(MCPFailed):
-    """An MCP server's tools are not those that were accepted. Nothing was offered or run; the changes are listed."""
+    """An MCP server's tools differ from the accepted ones. No tool was offered or run; the message lists the changes."""
 
     code = "tools_changed"
 
 
 class StoreError(LegatoError):
-    """A store could not do what was asked. What was acknowledged before is still there."""
+    """An operation of a store failed. Everything acknowledged before is still there."""
 
     code = "store"
     store: object = None
-    """The store that could not, where it was used for a session; None where somebody else used it, or made up the error."""
+    """The store that failed, if it was used for a session; None if other code used it or raised the error."""
 
 
 class LedgerConflict(StoreError):
-    """Somebody else appended first. Nothing was written."""
+    """Another writer appended to the ledger first. Nothing was written."""
 
     code = "ledger_conflict"
 
@@ -179,36 +179,36 @@ class LedgerConflict(StoreError):
 
 
 class UnknownLedger(StoreError):
-    """No ledger of that name is in this store."""
+    """The store has no ledger with that name."""
 
     code = "unknown_ledger"
 
 
 class LedgerExists(StoreError):
-    """A ledger of that name is already in this store, and it is another one."""
+    """The store already has another ledger with that name."""
 
     code = "ledger_exists"
 
 
 class DamagedStore(StoreError):
-    """Stored bytes changed since they were written. Facts before the damage are still readable."""
+    """Stored bytes have changed since they were written. Facts before the damage are still readable."""
 
     code = "damaged"
 
     def __init__(self, summary: str, *, readable: int = 0, found: str = "", do: str = "") -> None:
         super().__init__(summary, found=found, do=do)
         self.readable = readable
-        """How many facts from the start of the ledger can still be read."""
+        """The number of facts at the start of the ledger that can still be read."""
 
 
 class StoreFull(StoreError):
-    """The disk is full. Nothing of the refused append was recorded."""
+    """The disk is full. Nothing of the failed append was recorded."""
 
     code = "disk_full"
 
 
 class StoreLocked(StoreError):
-    """Another program holds the file locked for longer than the store waits."""
+    """Another program kept the file locked for longer than the store waits."""
 
     code = "locked"
 
@@ -220,12 +220,12 @@ class StoreReadOnly(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The database's server cannot be reached. Whether what was under way was recorded, only reading tells."""
+    """The database server cannot be reached. Read the ledger to learn if an append in progress was recorded."""
 
     code = "unavailable"
 
 
 class StoreRefused(StoreUnavailable):
-    """The database's server is there, and does not let in whoever comes so: a part of the DSN is wrong, or a right is missing."""
+    """The database server refused the connection: a part of the DSN is wrong, or a permission is missing."""
 
     code = "refused"

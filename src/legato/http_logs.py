@@ -1,4 +1,4 @@
-"""Masks credentials in what HTTP clients log. httpx and httpx2 log the URL of every request at INFO."""
+"""Masking of credentials in the logs of HTTP clients. httpx and httpx2 log the URL of every request at INFO."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 MASK = "***"
 
 HARMLESS_PARAMETERS = frozenset(("api-version", "beta"))
-"""Parameters of a query whose values are no secrets."""
+"""Query parameters whose values are not secret."""
 
 
 def mask_logged_urls() -> None:
@@ -18,10 +18,10 @@ def mask_logged_urls() -> None:
         logging.getLogger(name).addFilter(_mask_urls)  # adding it again changes nothing
 
 
-def masked_url(url: Any) -> str:
-    """A URL without its user, its password and the values of its query.
+def mask_url(url: Any) -> str:
+    """Return a URL with its user, password and query values masked.
 
-    >>> masked_url("https://ann:s3cret@gateway.example/v1?api-version=1&code=abc")
+    >>> mask_url("https://ann:s3cret@gateway.example/v1?api-version=1&code=abc")
     'https://***@gateway.example/v1?api-version=1&code=***'
     """
     parts = urlsplit(str(url))
@@ -33,5 +33,5 @@ def masked_url(url: Any) -> str:
 
 def _mask_urls(record: logging.LogRecord) -> bool:
     if isinstance(record.args, tuple):
-        record.args = tuple(masked_url(each) if hasattr(each, "userinfo") else each for each in record.args)
+        record.args = tuple(mask_url(each) if hasattr(each, "userinfo") else each for each in record.args)
     return True

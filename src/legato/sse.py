@@ -1,8 +1,7 @@
-"""A session's events for browsers and other machines, over HTTP. May know: sessions, ASGI. Decides: what of an event leaves the process.
+"""Server-sent events: the events of a session over HTTP, for browsers and other machines.
 
-Server-sent events: each that comes from the ledger has its cursor as `id`, which a browser sends back as `Last-Event-ID` when it connects
-again; so it goes on where it was. Pieces of words have none: a reply whose pieces were cut off comes whole. No web framework is needed, and
-any that speaks ASGI will do.
+Each event that comes from the ledger has its cursor as `id`. A browser sends it back as `Last-Event-ID` when it reconnects, and continues
+where it was. Deltas have no id: after an interruption the whole reply is sent. No web framework is needed, and any ASGI framework works.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import msgspec
 
 from legato.errors import BadInput, StoreError, UnknownLedger
-from legato.inspection.event_data import event_data
-from legato.runtime.event_cursor import cursor_after
+from legato.inspection.event_json import event_to_json
+from legato.runtime.event_cursor import parse_cursor
 from legato.runtime.events import Event, OutputData
 
 if TYPE_CHECKING:
@@ -27,129 +26,131 @@ Receive: TypeAlias = Callable[[], Awaitable[ASGIMessage]]
 Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
 T = TypeVar("T")
 
-KEEP_ALIVE = 15.0
-"""Seconds after which a line on which nothing happens is used, so that nobody on the way takes it for dead."""
+KEEP_ALIVE_INTERVAL_S = 15.0
+"""The interval of keep-alive comments on an idle connection, so that no proxy closes it."""
 
-PULSE = b":\n\n"
-"""A comment: nobody is told of it."""
+KEEP_ALIVE_COMMENT = b":\n\n"
+"""A comment in the event stream, which clients ignore."""
 
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # proxies that gather what they pass on would gather the words
+    (b"x-accel-buffering", b"no"),  # proxies would buffer the deltas otherwise
 ]
 
 
 async def sse(
-    session: Session, last_event_id: str = "", *, until_rest: bool = False, keep_alive: float = KEEP_ALIVE
+    session: Session, last_event_id: str = "", *, until_idle: bool = False, keep_alive: float = KEEP_ALIVE_INTERVAL_S
 ) -> AsyncGenerator[bytes, None]:
-    """The events of a session as server-sent events, after the one with this id; see `session.follow`.
+    """Yield the events of a session as server-sent events, after the event with this id; see `session.follow`.
 
-    Whoever connects again may have been shown pieces of a reply when the line was lost. They are withdrawn first.
+    A client that reconnects may show deltas from before the interruption. They are retracted first.
     """
-    async with aclosing(session.follow(last_event_id or None, until_rest)) as events:
-        yield _written(Event("output_reset", OutputData("", "", True, 0)), session) if last_event_id else PULSE
-        async with aclosing(with_pauses(events, keep_alive)) as told:
-            async for event in told:
-                yield PULSE if event is None else _written(event, session)
+    async with aclosing(session.follow(last_event_id or None, until_idle)) as events:
+        yield _encode_event(Event("output_reset", OutputData("", "", True, 0)), session) if last_event_id else KEEP_ALIVE_COMMENT
+        async with aclosing(with_keep_alives(events, keep_alive)) as events_and_pauses:
+            async for event in events_and_pauses:
+                yield KEEP_ALIVE_COMMENT if event is None else _encode_event(event, session)
 
 
-async def with_pauses(things: AsyncGenerator[T, None], seconds: float) -> AsyncGenerator[T | None, None]:
-    """The things, as they come; and None whenever none has come for so long."""
-    coming: asyncio.Future[T] | None = None
+async def with_keep_alives(items: AsyncGenerator[T, None], interval_s: float) -> AsyncGenerator[T | None, None]:
+    """Yield the items as they come, and None whenever none has come for an interval."""
+    next_item: asyncio.Future[T] | None = None
     try:
         while True:
-            coming = coming or asyncio.ensure_future(anext(things))
-            await asyncio.wait([coming], timeout=seconds)
-            if not coming.done():
+            next_item = next_item or asyncio.ensure_future(anext(items))
+            await asyncio.wait([next_item], timeout=interval_s)
+            if not next_item.done():
                 yield None
                 continue
             try:
-                thing = coming.result()
+                item = next_item.result()
             except StopAsyncIteration:
                 return
-            coming = None
-            yield thing
+            next_item = None
+            yield item
     finally:
-        if coming is not None:
-            coming.cancel()
-            await asyncio.wait([coming])
+        if next_item is not None:
+            next_item.cancel()
+            await asyncio.wait([next_item])
 
 
-def _written(event: Event, session: Session) -> bytes:
-    data = msgspec.json.encode(event_data(event, session))  # one line: JSON escapes line breaks
-    named = f"id: {event.cursor}\n" if event.cursor else ""
-    return b"%sevent: %s\ndata: %s\n\n" % (named.encode(), event.type.encode(), data)
+def _encode_event(event: Event, session: Session) -> bytes:
+    data = msgspec.json.encode(event_to_json(event, session))  # one line: JSON escapes line breaks
+    id_line = f"id: {event.cursor}\n" if event.cursor else ""
+    return b"%sevent: %s\ndata: %s\n\n" % (id_line.encode(), event.type.encode(), data)
 
 
 class EventStream:
-    """An ASGI application that answers one request with a session's events; a response, for frameworks that return one.
+    """An ASGI application that answers one request with the events of a session. In frameworks it serves as a response object:
 
         async def events(request):  # Starlette; FastAPI is the same
             return EventStream(desk.session(request.path_params["id"]))
 
-    `Last-Event-ID` is read from the request; `last_event_id` is for a client that has another way to say it. A cursor of a conversation
-    that is no longer there is answered with 204, after which browsers cease to ask; with 400 what is no cursor, and with 503 if the store
-    cannot be read. Who may see the session is for whoever calls this to decide.
+    `Last-Event-ID` is read from the request; `last_event_id` is for clients that send it in another way. A cursor of a conversation that
+    does not exist any more is answered with 204, after which browsers do not reconnect; an invalid cursor with 400; a store that cannot be
+    read with 503. The application that uses this class has to check who may see the session.
     """
 
-    def __init__(self, session: Session, last_event_id: str = "", *, until_rest: bool = False, keep_alive: float = KEEP_ALIVE) -> None:
+    def __init__(
+        self, session: Session, last_event_id: str = "", *, until_idle: bool = False, keep_alive: float = KEEP_ALIVE_INTERVAL_S
+    ) -> None:
         self._session = session
         self._last_event_id = last_event_id
-        self._until_rest = until_rest
+        self._until_idle = until_idle
         self._keep_alive = keep_alive
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        sent = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name.lower() == b"last-event-id"]
-        last = sent[-1] if sent and sent[-1] else self._last_event_id
-        await while_there(self._answer(last, send), receive)
+        ids = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name.lower() == b"last-event-id"]
+        last_id = ids[-1] if ids and ids[-1] else self._last_event_id
+        await answer_until_disconnect(self._respond(last_id, send), receive)
 
-    async def _answer(self, last: str, send: Send) -> None:
-        refused = await self._refused(last)
-        await send({"type": "http.response.start", "status": refused or 200, "headers": [] if refused else HEADERS})
-        if not refused:
-            with suppress(StoreError):  # the line ends; whoever connects again goes on where it was, when the store can be read
-                async with aclosing(sse(self._session, last, until_rest=self._until_rest, keep_alive=self._keep_alive)) as events:
-                    async for written in events:
-                        await send({"type": "http.response.body", "body": written, "more_body": True})
+    async def _respond(self, last_id: str, send: Send) -> None:
+        refusal = await self._find_refusal_status(last_id)
+        await send({"type": "http.response.start", "status": refusal or 200, "headers": [] if refusal else HEADERS})
+        if not refusal:
+            with suppress(StoreError):  # the response ends, and the client reconnects where it was
+                async with aclosing(sse(self._session, last_id, until_idle=self._until_idle, keep_alive=self._keep_alive)) as events:
+                    async for encoded in events:
+                        await send({"type": "http.response.body", "body": encoded, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _refused(self, last: str) -> int:
-        """The status of an answer without events; 0 if there are some."""
+    async def _find_refusal_status(self, last_id: str) -> int:
+        """Return the HTTP status of a response without events; 0 if events can be sent."""
         try:
-            cursor = cursor_after(last or None)
+            cursor = parse_cursor(last_id or None)
         except BadInput:
             return 400
         try:
             state = (await self._session.refresh()).state
         except UnknownLedger:
-            return 204  # it was deleted while this handle was open
+            return 204  # the session was deleted while this handle was open
         except StoreError:
             return 503
-        return 0 if cursor.fits(state) else 204
+        return 0 if cursor.belongs_to(state) else 204
 
 
-async def while_there(answer: Coroutine[Any, Any, None], receive: Receive) -> None:
-    """Answer, for as long as whoever asked is there."""
-    await run_until(answer, _gone(receive))
+async def answer_until_disconnect(response: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Run a response until it ends, or the client disconnects."""
+    await run_until(response, _wait_for_disconnect(receive))
 
 
-async def run_until(answer: Awaitable[None], ending: Awaitable[object]) -> bool:
-    """Answer until something else has come to its end. Tell whether the answer came to its own."""
-    answering, until = asyncio.ensure_future(answer), asyncio.ensure_future(ending)
+async def run_until(response: Awaitable[None], ending: Awaitable[object]) -> bool:
+    """Run a response until it ends, or something else does. Return True if the response has ended itself."""
+    response_task, ending_task = asyncio.ensure_future(response), asyncio.ensure_future(ending)
     try:
-        await asyncio.wait([answering, until], return_when=asyncio.FIRST_COMPLETED)
-        is_whole = answering.done()
+        await asyncio.wait([response_task, ending_task], return_when=asyncio.FIRST_COMPLETED)
+        is_complete = response_task.done()
     finally:
-        for task in (answering, until):
+        for task in (response_task, ending_task):
             task.cancel()
-        await asyncio.wait([answering, until])
-    if not answering.cancelled():
-        answering.result()
-    return is_whole
+        await asyncio.wait([response_task, ending_task])
+    if not response_task.cancelled():
+        response_task.result()
+    return is_complete
 
 
-async def _gone(receive: Receive) -> None:
-    """Wait until whoever asked has left."""
+async def _wait_for_disconnect(receive: Receive) -> None:
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

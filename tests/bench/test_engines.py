@@ -8,7 +8,7 @@ from bench.engines.__main__ import AT_ONCE, NAMES, TURNS, Figures, System, bare,
 from bench.engines.bare import BarePostgres, BareSQLite, appends_of
 from bench.engines.desk import desk
 from bench.workloads import QUESTION
-from legato.core.codec import encode
+from legato.core.codec import encode_fact
 from legato.stores import MemoryStore
 
 
@@ -19,7 +19,7 @@ async def test_the_bare_loop_appends_the_facts_of_a_conversation_with_tools() ->
         await session.run(QUESTION)
     bodies = [body for turn in turns for append in turn for body in append.bodies if body.startswith(b'{"fact"')]
     assert len(bodies) == len(session.facts)
-    assert abs(sum(map(len, bodies)) - sum(len(encode(fact)) for fact in session.facts)) < 200  # names and times differ
+    assert abs(sum(map(len, bodies)) - sum(len(encode_fact(fact)) for fact in session.facts)) < 200  # names and times differ
     assert sum(append.durable for turn in turns for append in turn) == TURNS  # three tools start together in each
 
 

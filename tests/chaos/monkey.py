@@ -1,7 +1,7 @@
-"""What goes wrong. May know: processes. Decides: by dice, what dies or hangs next, when, and for how long.
+"""The chaos monkey: it kills and stops workers and servers at random.
 
-Two workers, a Postgres server and an engine's server. Whoever is killed is started again, as any platform would; a worker that was stopped
-comes back by itself as a zombie, when its leases are over and the engine has given its steps to the other one.
+There are two workers, a Postgres server and an engine's server. Killed processes are started again, as any platform would do. A stopped
+worker resumes later, when its leases have ended and the engine has given its steps to the other worker.
 """
 
 from __future__ import annotations
@@ -15,70 +15,70 @@ from pathlib import Path
 from random import Random
 
 from legato.testing.postgres import PostgresServer
-from tests.chaos.book import Book
-from tests.chaos.desk import ONCE
-from tests.engines.servers import Process, Server, until
+from tests.chaos.activity_log import ActivityLog
+from tests.chaos.desk import NON_IDEMPOTENT_TOOLS
+from tests.engines.servers import Process, Server, wait_until
 
-DECK = ["worker killed"] * 6 + ["worker stopped"] * 3 + ["postgres killed"] * 2 + ["server killed"] * 2
-GIVEN_UP = (6.0, 9.0)
-"""Seconds that a worker hangs: more than a lease (2) and what an engine allows it (Temporal 2, Restate 3)."""
+FAULT_KINDS = ["worker killed"] * 6 + ["worker stopped"] * 3 + ["postgres killed"] * 2 + ["server killed"] * 2
+HANG_S = (6.0, 9.0)
+"""The range of seconds that a worker hangs: longer than a lease (2) and than an engine's timeout (Temporal 2, Restate 3)."""
 
-LONGEST = 20.0
+MAX_PAUSE_S = 20.0
 
 
 @dataclass
-class Blow:
-    """Something that went wrong: what, to whom (0: a server), from when until when (0: for good)."""
+class Fault:
+    """An injected fault: its kind, the worker's process id (0: a server), its start and its end (0: for good)."""
 
     kind: str
     worker: int
-    at: float
-    until: float = 0.0
+    started_at: float
+    ended_at: float = 0.0
 
 
 @dataclass
-class Monkey:
-    """Workers, and what is done to them."""
+class ChaosMonkey:
+    """Starts workers, and injects faults into workers and servers."""
 
     server: Server
     postgres: PostgresServer
-    address: str
+    engine_url: str
     dsn: str
     folder: Path
-    book: Book
+    activity_log: ActivityLog
     seed: int
-    deck: list[str] = field(default_factory=lambda: list(DECK))
+    fault_kinds: list[str] = field(default_factory=lambda: list(FAULT_KINDS))
     pause: tuple[float, float] = (1.5, 4.5)
-    """Seconds between blows, at least and at most ..."""
-    acts: int = 80
-    """... and so many models and tools, lest a slow machine do nothing but recover; but not for longer than `LONGEST`."""
+    """The range of seconds between two faults."""
+    min_activities: int = 80
+    """The least number of activities between two faults, so that a slow machine does more than recover; waits `MAX_PAUSE_S` at most."""
     mutant: str = ""
-    blows: list[Blow] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
     _stopped: set[int] = field(default_factory=set)
 
-    def start(self, many: int = 2) -> None:
+    def start(self, count: int = 2) -> None:
         """Start the workers."""
-        self.workers = [self._worker() for _ in range(many)]
+        self.workers = [self._start_worker() for _ in range(count)]
         for worker in self.workers:
-            until(lambda worker=worker: " serves " in worker.said or worker.code is not None, 60, "the worker")  # type: ignore[misc]
-            assert worker.code is None, worker.said
+            wait_until(lambda worker=worker: " serves " in worker.output or worker.exit_code is not None, 60, "the worker")  # type: ignore[misc]
+            assert worker.exit_code is None, worker.output
 
-    def _worker(self) -> Process:
-        command = [sys.executable, "-m", "tests.chaos.worker", self.address, self.dsn, *([self.mutant] if self.mutant else [])]
+    def _start_worker(self) -> Process:
+        command = [sys.executable, "-m", "tests.chaos.worker_process", self.engine_url, self.dsn, *([self.mutant] if self.mutant else [])]
         log = self.folder / f"worker-{time.monotonic_ns()}.log"
-        return Process(command, log, {"LEGATO_CHAOS_BOOK": str(self.folder / "book")})
+        return Process(command, log, {"LEGATO_CHAOS_LOG": str(self.folder / "activity_log")})
 
-    async def rage(self, rounds: int = 1_000_000) -> None:
-        """Deal one blow after another, from a deck that is shuffled anew whenever it is used up."""
+    async def inject_faults(self, rounds: int = 1_000_000) -> None:
+        """Inject one fault after another, in rounds of all fault kinds in random order."""
         dice = Random(f"{self.seed} monkey")
         hanging: set[asyncio.Task[None]] = set()
         try:
             for _ in range(rounds):
-                dice.shuffle(self.deck)
-                for kind in list(self.deck):
-                    await self._breathe(dice)
-                    self._replace_the_dead()
+                dice.shuffle(self.fault_kinds)
+                for kind in list(self.fault_kinds):
+                    await self._pause(dice)
+                    self._replace_dead_workers()
                     match kind:
                         case "worker killed":
                             await self._kill(dice)
@@ -94,18 +94,18 @@ class Monkey:
             for task in hanging:
                 task.cancel()
             await asyncio.gather(*hanging, return_exceptions=True)
-            await asyncio.to_thread(self.mend)
+            await asyncio.to_thread(self.repair)
 
-    async def _breathe(self, dice: Random) -> None:
-        enough, end = self.book.many + self.acts, time.monotonic() + LONGEST
+    async def _pause(self, dice: Random) -> None:
+        target, end = self.activity_log.started_count + self.min_activities, time.monotonic() + MAX_PAUSE_S
         await asyncio.sleep(dice.uniform(*self.pause))
-        self.book.read()
-        while self.book.many < enough and time.monotonic() < end:
+        self.activity_log.read()
+        while self.activity_log.started_count < target and time.monotonic() < end:
             await asyncio.sleep(0.1)
-            self.book.read()
+            self.activity_log.read()
 
-    def mend(self) -> None:
-        """Whatever is down comes up, so that everything can end."""
+    def repair(self) -> None:
+        """Start and resume everything that is down, so that all conversations can end."""
         for worker in self.workers:
             if worker.pid in self._stopped:
                 worker.signal(signal.SIGCONT)
@@ -113,58 +113,58 @@ class Monkey:
         if self.server.process is None:
             self.server.start()
         self.postgres.start()
-        self._replace_the_dead()
+        self._replace_dead_workers()
 
-    def end(self) -> None:
-        """No more workers."""
+    def kill_workers(self) -> None:
+        """Kill all workers."""
         for worker in self.workers:
             worker.kill()
 
-    def _replace_the_dead(self) -> None:
+    def _replace_dead_workers(self) -> None:
         for index, worker in enumerate(self.workers):
-            if worker.code is not None:
-                self.blows.append(Blow("worker ended by itself", worker.pid, time.time()))
-                self.workers[index] = self._worker()
+            if worker.exit_code is not None:
+                self.faults.append(Fault("worker ended by itself", worker.pid, time.time()))
+                self.workers[index] = self._start_worker()
 
-    async def _moment(self, worker: Process, dice: Random) -> None:
-        """Half of the time, wait until the worker is in the middle of something that may not be done twice."""
+    async def _wait_for_moment(self, worker: Process, dice: Random) -> None:
+        """Half of the time, wait until the worker runs a tool that must not be started twice."""
         end = time.monotonic() + 2
         if dice.random() < 0.5:
             while time.monotonic() < end:
-                self.book.read()
-                if self.book.in_tool(worker.pid, ONCE):
+                self.activity_log.read()
+                if self.activity_log.is_in_tool(worker.pid, NON_IDEMPOTENT_TOOLS):
                     return
                 await asyncio.sleep(0.005)
 
     async def _kill(self, dice: Random) -> None:
         index = dice.choice([index for index, worker in enumerate(self.workers) if worker.pid not in self._stopped])
         victim = self.workers[index]
-        await self._moment(victim, dice)
-        self.blows.append(Blow("worker killed", victim.pid, time.time()))
+        await self._wait_for_moment(victim, dice)
+        self.faults.append(Fault("worker killed", victim.pid, time.time()))
         victim.kill()
-        self.workers[index] = self._worker()
+        self.workers[index] = self._start_worker()
 
     async def _stop(self, dice: Random) -> None:
         victim = dice.choice(self.workers)
         self._stopped.add(victim.pid)
-        await self._moment(victim, dice)
-        if victim.code is not None:
+        await self._wait_for_moment(victim, dice)
+        if victim.exit_code is not None:
             self._stopped.discard(victim.pid)
             return
-        blow = Blow("worker stopped", victim.pid, time.time())
-        self.blows.append(blow)
+        fault = Fault("worker stopped", victim.pid, time.time())
+        self.faults.append(fault)
         victim.signal(signal.SIGSTOP)
         try:
-            await asyncio.sleep(dice.uniform(*GIVEN_UP))
+            await asyncio.sleep(dice.uniform(*HANG_S))
         finally:
-            blow.until = time.time()
+            fault.ended_at = time.time()
             victim.signal(signal.SIGCONT)
             self._stopped.discard(victim.pid)
 
     async def _restart(self, kind: str, server: PostgresServer | Server, dice: Random) -> None:
-        blow = Blow(kind, 0, time.time())
-        self.blows.append(blow)
+        fault = Fault(kind, 0, time.time())
+        self.faults.append(fault)
         await asyncio.to_thread(server.kill)
         await asyncio.sleep(dice.choice((0.1, 0.5, 1.0, 3.0)))
         await asyncio.to_thread(server.start)
-        blow.until = time.time()
+        fault.ended_at = time.time()

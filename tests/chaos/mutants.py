@@ -1,4 +1,4 @@
-"""Bugs, on purpose, in workers that chaos visits. Each must be found by what the harness looks at; see `tests/engines/test_chaos.py`."""
+"""Deliberate bugs of workers in chaos runs. The checks must find each of them; see `tests/engines/test_chaos.py`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from legato.core.groups import UserEntry
-from legato.core.view import Request
-from legato.engines.pace import Step
+from legato.core.view import ModelRequest
+from legato.engines.retry_policy import NextStep
 from legato.engines.worker import Worker
 from legato.errors import LedgerConflict
 from legato.stores import PostgresStore
@@ -34,28 +34,28 @@ def _(patch: Patch) -> None:
         try:
             return await before(self, ledger, expected, facts, **more)
         except LedgerConflict as conflict:
-            return await append(self, ledger, conflict.found_position, facts, **{**more, "born": ""})
+            return await append(self, ledger, conflict.found_position, facts, **{**more, "ledger_id": ""})
 
     patch(PostgresStore, "append", append)
 
 
 @mutant("a model is sent the user's first message twice")
 def _(patch: Patch) -> None:
-    before = Request.__dict__["entries"]
+    before = ModelRequest.__dict__["entries"]
 
-    def entries(self: Request) -> Any:
+    def entries(self: ModelRequest) -> Any:
         found = list(before.fget(self))
         said = [entry for entry in found if isinstance(entry, UserEntry)]
         return iter([*said[:1], *found])
 
-    patch(Request, "entries", property(entries))
+    patch(ModelRequest, "entries", property(entries))
 
 
 @mutant("steps come to nothing, and say that all is well")
 def _(patch: Patch) -> None:
-    before = Worker._step
+    before = Worker._run_step
 
-    async def step(self: Any, session: str, *given: Any) -> Any:
-        return Step("waiting") if session.endswith("1") else await before(self, session, *given)
+    async def run_step(self: Any, session: str, *arguments: Any) -> Any:
+        return NextStep("waiting") if session.endswith("1") else await before(self, session, *arguments)
 
-    patch(Worker, "_step", step)
+    patch(Worker, "_run_step", run_step)

@@ -1,7 +1,6 @@
-"""Runs `python -m legato.cli` again and again in forked children, without importing it again.
+"""A server that runs `python -m legato.cli` in forked children, so that each run saves half a second of imports.
 
-Each command has a process of its own, with its own folder, environment, standard streams and exit code. What it saves is the half second
-that a new interpreter needs for imports.
+Each command has a process of its own, with its own folder, environment, standard streams and exit code.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ MAX_INPUT_BYTES = 32_768
 
 
 class CommandServer:
-    """The process that forks, started with a given environment."""
+    """The forking process, started with an environment."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self.settings = python_settings(environment)
-        self._channel, theirs = socket.socketpair()
+        self.settings = select_python_variables(environment)
+        self._channel, child_end = socket.socketpair()
         self._channel.settimeout(TIMEOUT_S)
-        with theirs:
-            number = theirs.fileno()
-            typed = [sys.executable, "-W", "error", str(Path(__file__)), str(number)]
-            self._process = subprocess.Popen(typed, env=dict(environment), pass_fds=[number])
+        with child_end:
+            number = child_end.fileno()
+            command = [sys.executable, "-W", "error", str(Path(__file__)), str(number)]
+            self._process = subprocess.Popen(command, env=dict(environment), pass_fds=[number])
 
     def run(self, arguments: Sequence[str], stdin: bytes, folder: Path, environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
-        """Run one command and return its exit code, its output and its errors."""
+        """Run one command and return its exit code, output and errors."""
         assert len(stdin) <= MAX_INPUT_BYTES
         reading, writing = os.pipe()
         with TemporaryFile() as out, TemporaryFile() as err:
-            with open(reading, "rb") as given:
-                with open(writing, "wb") as typing:
-                    typing.write(stdin)
-                socket.send_fds(self._channel, [b"\0"], [given.fileno(), out.fileno(), err.fileno()])
+            with open(reading, "rb") as stdin_file:
+                with open(writing, "wb") as stdin_pipe:
+                    stdin_pipe.write(stdin)
+                socket.send_fds(self._channel, [b"\0"], [stdin_file.fileno(), out.fileno(), err.fileno()])
             command = {"arguments": list(arguments), "folder": str(folder), "environment": dict(environment)}
             self._channel.sendall(json.dumps(command).encode() + b"\n")
             code = int.from_bytes(self._channel.recv(4), signed=True)
@@ -60,13 +59,13 @@ class CommandServer:
         self._process.wait(TIMEOUT_S)
 
 
-def python_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that an interpreter reads when it starts."""
+def select_python_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that an interpreter reads when it starts."""
     return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
 
 
 def fork_commands(channel: socket.socket) -> bool:
-    """Fork a child for each command. Returns True in the child, with everything set up, and False when the tests are over."""
+    """Fork a child for each command. Return True in a child, with everything set up, and False when the tests are over."""
     with channel, channel.makefile("rb") as lines:
         while streams := socket.recv_fds(channel, 1, 3)[1]:
             command = json.loads(lines.readline())
@@ -88,7 +87,7 @@ def fork_commands(channel: socket.socket) -> bool:
 
 
 if __name__ == "__main__":
-    for module in pkgutil.iter_modules(legato.cli.__path__, "legato.cli."):
+    for module in pkgutil.walk_packages(legato.cli.__path__, "legato.cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     for library in LIBRARIES:

@@ -1,4 +1,4 @@
-"""A folder with a program in it, and the command as a shell runs it."""
+"""The `shell` fixture: a folder with a program, in which the `legato` command runs."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.cli.command_server import TIMEOUT_S, CommandServer, python_settings
+from tests.cli.command_server import TIMEOUT_S, CommandServer, select_python_variables
 from tests.cli.terminal import Terminal
 
 LEGATO = [sys.executable, "-W", "error", "-m", "legato.cli"]
 CANARY = "canary-4711"
 REFUND = "I want a refund"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT")
-UNSET = (*KEYS, "LEGATO_STORE", "LEGATO_DEBUG", "NO_COLOR")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in UNSET}
+UNSET_VARIABLES = (*KEYS, "LEGATO_STORE", "LEGATO_DEBUG", "NO_COLOR")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in UNSET_VARIABLES}
 ENVIRONMENT["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
 
 
-WITHOUT = """
+HIDE_PACKAGES = """
 import sys
 
-class Without:
+class HidingFinder:
     def __init__(self, finder):
         self.finder = finder
 
     def find_spec(self, name, *where):
-        return None if name.partition(".")[0] in GONE else self.finder.find_spec(name, *where)
+        return None if name.partition(".")[0] in HIDDEN else self.finder.find_spec(name, *where)
 
-    def find_distributions(self, *asked):
-        return [each for each in getattr(self.finder, "find_distributions", lambda *_: ())(*asked) if each.name not in GONE]
+    def find_distributions(self, *context):
+        return [each for each in getattr(self.finder, "find_distributions", lambda *_: ())(*context) if each.name not in HIDDEN]
 
     def __getattr__(self, name):
         return getattr(self.finder, name)
 
-sys.meta_path[:] = map(Without, sys.meta_path)
+sys.meta_path[:] = map(HidingFinder, sys.meta_path)
 """
 
 
 @cache
-def command_server() -> CommandServer:
-    """The server of this process's commands: started with the first, ended with the process."""
+def get_command_server() -> CommandServer:
+    """Return the command server of this process. It starts with the first command and ends with the process."""
     server = CommandServer(ENVIRONMENT)
     atexit.register(server.close)
     return server
 
 
-class Ended(NamedTuple):
-    """How a command ended."""
+class CommandResult(NamedTuple):
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -71,31 +71,33 @@ class Ended(NamedTuple):
 
 
 class Shell:
-    """A folder in which the command is run."""
+    """A folder in which commands run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "desk.py").write_text((Path(__file__).parent / "desk.py").read_text())
         self.environment = {**ENVIRONMENT, "XDG_DATA_HOME": str(folder / "data"), "HOME": str(folder), "COLUMNS": "200"}
 
-    def __call__(self, *arguments: str | Path, stdin: str = "", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Ended:
+    def __call__(
+        self, *arguments: str | Path, stdin: str = "", env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> CommandResult:
         typed, folder, environment = [*map(str, arguments)], cwd or self.folder, {**self.environment, **(env or {})}
-        if python_settings(environment) == python_settings(ENVIRONMENT):
-            code, out, err = command_server().run(typed, stdin.encode(), folder, environment)
-            return Ended(code, out.decode(), err.decode())
+        if select_python_variables(environment) == select_python_variables(ENVIRONMENT):
+            code, out, err = get_command_server().run(typed, stdin.encode(), folder, environment)
+            return CommandResult(code, out.decode(), err.decode())
         done = subprocess.run(
             [*LEGATO, *typed], input=stdin, text=True, capture_output=True, cwd=folder, env=environment, timeout=TIMEOUT_S
         )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
-    def without(self, *packages: str) -> None:
-        """From now on as if these were not installed."""
+    def hide_packages(self, *packages: str) -> None:
+        """Make these packages look as if they were not installed."""
         (self.folder / "without").mkdir()
-        (self.folder / "without" / "sitecustomize.py").write_text(f"GONE = {packages!r}\n{WITHOUT}")
+        (self.folder / "without" / "sitecustomize.py").write_text(f"HIDDEN = {packages!r}\n{HIDE_PACKAGES}")
         self.environment["PYTHONPATH"] = f"{self.folder / 'without'}:{self.environment['PYTHONPATH']}"
 
-    def terminal(self, *arguments: str | Path, **env: str) -> Terminal:
-        """The command at a terminal."""
+    def open_terminal(self, *arguments: str | Path, **env: str) -> Terminal:
+        """Start a command at a terminal."""
         return Terminal([*LEGATO, *map(str, arguments)], self.folder, {**self.environment, "TERM": "xterm-256color", **env})
 
 

@@ -1,11 +1,11 @@
-"""The program that the command is tried on: a user's file, which tests copy into a folder of their own."""
+"""A user's program for tests of the command, which copy it into a folder of their own."""
 
 import asyncio
 from pathlib import Path
 
 from legato import Agent, HandoffBuilder, Limits, Secret, tool
 from legato.errors import ModelFailed
-from legato.models import Call, Reply, Usage, Words
+from legato.models import Call, ModelReply, OutputText, Usage
 
 PIN = "canary-4711"
 
@@ -31,8 +31,8 @@ async def pay(cents: int) -> str:
     return f"paid {cents}"
 
 
-class Clerk:
-    """A model that does what it is told, in any process, from what it sees alone."""
+class ClerkModel:
+    """A model whose reply depends on the request alone, in any process."""
 
     name = "clerk-1"
 
@@ -44,8 +44,8 @@ class Clerk:
             for piece in item.split(" "):
                 emit(f"{piece} ")
                 await asyncio.sleep(0.1 if "slow" in said else 0)
-            item = Words(f"{item} ")
-        return Reply(items=(item,), usage=Usage(input=100, output=10))
+            item = OutputText(f"{item} ")
+        return ModelReply(items=(item,), usage=Usage(input=100, output=10))
 
     def _item(self, agent, last, said):
         if last.role == "tool" and not last.author_name.startswith("handoff"):
@@ -67,7 +67,7 @@ class Clerk:
         return f"Hello, I am {agent}."
 
 
-clerk = Clerk()
+clerk = ClerkModel()
 triage = Agent("triage", instructions="Route the customer.", model=clerk, tools=[ask_stock, pay])
 refunds = Agent("refunds", instructions="Handle refunds.", model=clerk, tools=[refund])
 desk = (

@@ -22,7 +22,7 @@ from legato.errors import BadInput, CannotImport, LedgerExists
 from legato.models import OpenAIChat, OpenAIResponses
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel
-from tests.seeds.before import minds
+from tests.seeds.before import fake_models
 from tests.work import count_lines
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -288,7 +288,7 @@ async def test_a_workflow_goes_on_with_what_was_imported_and_nothing_is_refused(
         if path.suffix == ".db"
         else (from_run_state if "run" in sample else from_checkpoint)(path)
     )
-    with serve(mind=minds.either) as emulator:
+    with serve(fake_model=fake_models.reply_as_support_or_bank) as emulator:
         async with SQLiteStore(tmp_path / "bank.sqlite") as store:
             report = await read.save(store, "customer-42", workflow="bank")
             session = await bank(emulator, chat).session("customer-42", store=store).refresh()
@@ -297,7 +297,7 @@ async def test_a_workflow_goes_on_with_what_was_imported_and_nothing_is_refused(
             await session.run("And what is the sum?", stream=stream)
             assert session.status == "waiting"
             assert [exchange.status for exchange in emulator.exchanges if exchange.status != 200] == []
-            heard = [item.text for item in emulator.exchanges[-1].prompt.heard if item.who == "user"]  # type: ignore[union-attr]  # answered
+            heard = [item.text for item in emulator.exchanges[-1].prompt.messages if item.role == "user"]  # type: ignore[union-attr]  # answered
             assert heard == [*QUESTIONS[: report.messages], "And what is the sum?"]
             assert [message.text for message in session.messages[: len(before)]] == before
             assert session.losses == []
@@ -307,7 +307,7 @@ async def test_a_workflow_goes_on_with_what_was_imported_and_nothing_is_refused(
 async def test_an_imported_call_is_approved_here_runs_once_and_the_conversation_goes_on(sample: str) -> None:
     store = MemoryStore()
     await from_checkpoint(SAMPLES / sample).save(store, "s", workflow="bank")
-    with serve(mind=minds.either) as emulator:
+    with serve(fake_model=fake_models.reply_as_support_or_bank) as emulator:
         session = await bank(emulator, gated=True).session("s", store=store).refresh()
         (request,) = session.pending
         assert (request.kind, request.tool, request.agent) == ("approval", "look_up_account", "specialist")
@@ -330,7 +330,7 @@ async def test_the_turn_that_goes_on_has_the_agents_own_instructions_and_tools()
     session = await HandoffBuilder("bank", agents).build().session("s", store=store).refresh()
     await session.approve(session.pending[0])
     await session.resume()
-    frame = (await session.seen()).frame
+    frame = (await session.seen()).turn_context
     assert frame.instructions == "Answer briefly."
     assert "look_up_account" in [spec.name for spec in frame.tools]
 
@@ -350,7 +350,7 @@ async def test_two_imported_calls_are_rejected_and_the_third_keeps_the_output_it
         ran.append(check_name)
         return "checked"
 
-    with serve(mind=minds.either) as emulator:
+    with serve(fake_model=fake_models.reply_as_support_or_bank) as emulator:
         model = OpenAIResponses("gpt-4.1-mini", base_url=emulator.openai_url, api_key="sk-import")
         agent = Agent("IT_Support_Agent", "You are an IT support assistant.", model, [run_cleanup, run_diagnostic])
         session = await HandoffBuilder("support", [agent]).build().session("s", store=store).refresh()
@@ -359,7 +359,7 @@ async def test_two_imported_calls_are_rejected_and_the_third_keeps_the_output_it
         result = await session.resume()
         assert result.text == "The check is done; nothing was cleaned up."
         (exchange,) = emulator.exchanges
-        outputs = [item["output"] for item in exchange.request["input"] if item.get("type") == "function_call_output"]
+        outputs = [item["output"] for item in exchange.request_body["input"] if item.get("type") == "function_call_output"]
         assert [output.startswith("Not run") for output in outputs] == [True, False, True]
         assert ran == []
 

@@ -1,4 +1,4 @@
-"""The strict codec: what it writes it reads, what it does not know it refuses, and old ledgers stay readable."""
+"""The strict codec: it decodes what it encodes, refuses what it does not know, and reads old ledgers."""
 
 import json
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from legato.core.codec import FORMATS, decode, encode
+from legato.core.codec import FORMATS, decode_fact, encode_fact
 from legato.core.facts import (
-    FORMAT,
+    LEDGER_FORMAT,
     MAX_COUNT,
     MAX_TIME_MS,
     AnyFact,
@@ -24,7 +24,7 @@ from legato.core.facts import (
 )
 from legato.core.state import fold
 from legato.errors import CodecError, NewerFormat
-from tests.core.golden import GOLDEN, folder, lines
+from tests.core.golden import GOLDEN, find_folder, read_lines
 
 TYPES = AnyFact.__args__
 BOUNDS = {Count: (0, MAX_COUNT), Index: (-1, MAX_COUNT), TimeMs: (0, MAX_TIME_MS)}
@@ -34,15 +34,15 @@ st.register_type_strategy(Usage, st.builds(Usage, *[COUNTS] * 6))
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
-def test_every_kind_of_fact_is_in_the_golden_ledgers(kind):
-    assert any(type(decode(line)) is kind for path in folder(FORMAT).glob("*.jsonl") for line in lines(path))
+def test_golden_ledgers_have_every_kind_of_fact(kind):
+    assert any(type(decode_fact(line)) is kind for path in find_folder(LEDGER_FORMAT).glob("*.jsonl") for line in read_lines(path))
 
 
 @given(st.data())
-def test_what_is_written_is_read_back_the_same(data):
+def test_decoding_returns_the_encoded_fact(data):
     kind = data.draw(st.sampled_from(TYPES))
     fact = data.draw(st.builds(kind, **_strategies(kind)))
-    assert decode(encode(fact)) == fact
+    assert decode_fact(encode_fact(fact)) == fact
 
 
 def _strategies(kind):
@@ -52,7 +52,7 @@ def _strategies(kind):
         if field.type in ("str", str):
             found[field.name] = text
         elif field.name == "format":
-            found[field.name] = st.just(FORMAT)
+            found[field.name] = st.just(LEDGER_FORMAT)
         elif field.type in BOUNDS:
             found[field.name] = st.integers(*BOUNDS[field.type])
         elif field.type == tuple[Count, ...]:
@@ -64,51 +64,52 @@ def _strategies(kind):
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_every_number_in_a_fact_has_bounds(kind):
-    """Facts come from other stores, strings and providers, and are counted with: one out of bounds is no fact."""
-    numbers = [field.name for field in msgspec.structs.fields(kind) if field.type in BOUNDS]
+    """Facts come from other stores, strings and providers, and code does arithmetic with them: a number out of bounds is an error."""
+    numbers = [field.encode_name for field in msgspec.structs.fields(kind) if field.type in BOUNDS]
     assert not [field for field in msgspec.structs.fields(kind) if field.type is int and field.name != "format"]
-    fact = next(decode(line) for path in folder(FORMAT).glob("*.jsonl") for line in lines(path) if type(decode(line)) is kind)
+    fact = next(decode_fact(line) for path in find_folder(LEDGER_FORMAT).glob("*.jsonl") for line in read_lines(path) if type(decode_fact(line)) is kind)
     for name in numbers:
         for number in (-2, 2**53 + 1, 2**63 - 1, 10**30):
             members = {**msgspec.to_builtins(fact), name: number}
             with pytest.raises(CodecError, match=rf"Expected `int` [<>]= -?\d+ - at `\$\.{name}`"):
-                decode(msgspec.json.encode(members) if number < 2**63 else json.dumps(members).encode())
+                decode_fact(msgspec.json.encode(members) if number < 2**63 else json.dumps(members).encode())
 
 
 def test_sums_of_usage_stay_recordable():
     most = Usage(*[MAX_COUNT] * 6)
     report = ChildUsageReported(at=1, call=CallRef(1, 0), agents=(("a", most + most),), turns=MAX_COUNT)
-    assert decode(encode(report)) == report
+    assert decode_fact(encode_fact(report)) == report
 
 
 GOLDENS = [pytest.param(path, id=f"format {path.parent.name}: {path.stem}") for path in sorted(GOLDEN.rglob("*.jsonl"))]
 
 
 @pytest.mark.parametrize("path", GOLDENS)
-def test_a_ledger_of_a_released_format_opens_and_folds(path):
-    facts = [decode(line, int(path.parent.name)) for line in lines(path)]
+def test_ledger_of_each_released_format_folds(path):
+    facts = [decode_fact(line, int(path.parent.name)) for line in read_lines(path)]
     state = fold(facts)
     assert state.length == len(facts) > 1
 
 
-@pytest.mark.parametrize("path", [case for case in GOLDENS if case.values[0].parent.name == str(FORMAT)])
-def test_a_ledger_of_the_present_format_is_written_byte_for_byte_as_it_was(path):
-    assert [encode(decode(line)) for line in lines(path)] == lines(path)
+@pytest.mark.parametrize("path", [case for case in GOLDENS if case.values[0].parent.name == str(LEDGER_FORMAT)])
+def test_present_format_is_encoded_byte_for_byte(path):
+    """Encoding a golden ledger of the present format gives the same bytes."""
+    assert [encode_fact(decode_fact(line)) for line in read_lines(path)] == read_lines(path)
 
 
-def test_every_released_format_has_a_decoder_and_golden_ledgers():
-    assert list(FORMATS) == list(range(1, FORMAT + 1))
-    assert all(list(folder(format).glob("*.jsonl")) for format in FORMATS)
+def test_every_format_has_decoder_and_golden_ledgers():
+    assert list(FORMATS) == list(range(1, LEDGER_FORMAT + 1))
+    assert all(list(find_folder(format).glob("*.jsonl")) for format in FORMATS)
 
 
-def test_a_ledger_of_a_newer_format_is_refused_by_name():
-    newer = json.dumps({"fact": "opened", "at": 1, "ledger": "x", "workflow": "w", "format": FORMAT + 1, "shape": "unknown"})
-    with pytest.raises(NewerFormat, match=f"format {FORMAT + 1}, written by a newer Legato"):
-        decode(newer.encode())
+def test_newer_format_is_refused_by_name():
+    newer = json.dumps({"fact": "opened", "at": 1, "ledger": "x", "workflow": "w", "format": LEDGER_FORMAT + 1, "shape": "unknown"})
+    with pytest.raises(NewerFormat, match=f"format {LEDGER_FORMAT + 1}, written by a newer Legato"):
+        decode_fact(newer.encode())
     with pytest.raises(NewerFormat):
-        decode(encode(Opened(at=1, ledger="x", workflow="w", format=FORMAT + 1)))
+        decode_fact(encode_fact(Opened(at=1, ledger_id="x", workflow="w", format=LEDGER_FORMAT + 1)))
     with pytest.raises(NewerFormat):
-        decode(b"{}", FORMAT + 1)
+        decode_fact(b"{}", LEDGER_FORMAT + 1)
 
 
 REFUSED = {
@@ -127,12 +128,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
-def test_is_refused_with_one_error_that_says_what_to_do(data):
+def test_undecodable_bytes_give_one_clear_error(data):
     with pytest.raises(CodecError) as refusal:
-        decode(data)
+        decode_fact(data)
     assert "do " in str(refusal.value)
 
 
-def test_text_that_cannot_be_written_is_refused_before_anything_is():
+def test_text_that_cannot_be_encoded_is_refused():
     with pytest.raises(CodecError, match="cannot be written"):
-        encode(MessageReceived(at=1, content="\ud800"))
+        encode_fact(MessageReceived(at=1, content="\ud800"))

@@ -1,4 +1,4 @@
-"""A copy of a state goes on, and the original stays as it is: for random conversations, cut at every place."""
+"""Copies of states: advancing a copy leaves the original unchanged, for random conversations cut at every place."""
 
 from random import Random
 
@@ -6,17 +6,17 @@ import pytest
 
 from legato.core.facts import AnyFact, CallRef, ChildUsageReported, Usage
 from legato.core.state import State, fold
-from legato.core.state_copy import copy_call, copy_state
-from tests.core.ledgers import answered, call, gated, opened, returned, said, started
-from tests.core.meaning import meaning
-from tests.core.worlds import random_graph, random_ledger
+from legato.core.state_copy import copy_changed_reply, copy_state
+from tests.core.fact_builders import approval_check, call, message, opening, output, reply, start
+from tests.core.plain_state import to_plain_values
+from tests.core.random_ledgers import make_random_graph, make_random_ledger
 
 
-def go_on(state: State, facts) -> State:
-    """A copy of the state, advanced by these facts."""
+def copy_and_advance(state: State, facts) -> State:
+    """Return a copy of the state, advanced by these facts."""
     copy = copy_state(state)
     for fact in facts:
-        copy_call(copy, fact)
+        copy_changed_reply(copy, fact)
         copy.apply(fact)
     return copy
 
@@ -24,29 +24,29 @@ def go_on(state: State, facts) -> State:
 @pytest.mark.parametrize("seed", range(40))
 def test_a_copy_goes_on_alone(seed: int):
     dice = Random(seed)
-    facts = random_ledger(dice, random_graph(dice), 60)
-    whole = meaning(fold(facts))
+    facts = make_random_ledger(dice, make_random_graph(dice), 60)
+    whole = to_plain_values(fold(facts))
     for cut in range(0, len(facts), 3):
         original = fold(facts[:cut])
-        before = meaning(original)
-        assert meaning(go_on(original, facts[cut:])) == whole
-        assert meaning(original) == before
+        before = to_plain_values(original)
+        assert to_plain_values(copy_and_advance(original, facts[cut:])) == whole
+        assert to_plain_values(original) == before
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_copies_of_copies_mean_the_same(seed: int):
     dice = Random(seed)
-    facts = random_ledger(dice, random_graph(dice), 60)
-    kept = [State()]
+    facts = make_random_ledger(dice, make_random_graph(dice), 60)
+    states = [State()]
     for fact in facts:
-        kept.append(go_on(kept[-1], [fact]))
-    assert [meaning(state) for state in kept] == [meaning(fold(facts[:length])) for length in range(len(kept))]
+        states.append(copy_and_advance(states[-1], [fact]))
+    assert [to_plain_values(state) for state in states] == [to_plain_values(fold(facts[:length])) for length in range(len(states))]
 
 
-LATE = returned(2, late=True)
+LATE = output(2, late=True)
 TIMED_OUT = (
-    *(opened(), said(), answered("a", 1, call()), gated(2, needed=False), started(2), returned(2, status="timeout")),
-    *(answered("a", 5, "It takes long."), said("and?"), answered("a", 7, "Still.")),
+    *(opening(), message(), reply("a", 1, call()), approval_check(2, needed=False), start(2), output(2, status="timeout")),
+    *(reply("a", 5, "It takes long."), message("and?"), reply("a", 7, "Still.")),
 )
 
 
@@ -56,9 +56,9 @@ REPORTED = ChildUsageReported(at=1, call=CallRef(2, 0), agents=(("helper", Usage
 @pytest.mark.parametrize("fact", [LATE, REPORTED], ids=["outcome", "usage"])
 def test_late_news_changes_no_original(fact: AnyFact):
     state = fold(TIMED_OUT)
-    whole, before = meaning(fold([*TIMED_OUT, fact])), meaning(state)
-    assert meaning(go_on(state, [fact])) == meaning(go_on(state, [fact])) == whole
-    assert meaning(state) == before != whole
+    whole, before = to_plain_values(fold([*TIMED_OUT, fact])), to_plain_values(state)
+    assert to_plain_values(copy_and_advance(state, [fact])) == to_plain_values(copy_and_advance(state, [fact])) == whole
+    assert to_plain_values(state) == before != whole
 
 
 def test_history_is_shared_between_copies():

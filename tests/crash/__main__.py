@@ -1,4 +1,4 @@
-"""`make crash`: every first death of every story, second deaths during some of the recoveries, branches at every fact, a thousand kills."""
+"""`make crash`: a death at every point of every story, second deaths in some recoveries, branches at every fact, a thousand real kills."""
 
 from __future__ import annotations
 
@@ -9,62 +9,68 @@ import signal
 import sys
 import time
 
-from legato.testing.branches import branch_sweep
-from legato.testing.crash import SweepReport, crash_sweep
-from tests.crash.kills import KillReport, kill_until
-from tests.crash.test_sweep import ALL, MODES
+from legato.testing.branch_sweeps import branch_sweep
+from legato.testing.crash_sweeps import SweepReport, crash_sweep
+from tests.crash.process_kills import KillReport, run_kills
+from tests.crash.test_crash_sweeps import ALL_STORIES, FIRST_FAULT_MODES
 
 
-def sweep(job: tuple[str, bool, int | None]) -> tuple[str, SweepReport]:
-    """In a worker: one story."""
-    title, stream, second = job
+def sweep_story(job: tuple[str, bool, int | None]) -> tuple[str, SweepReport]:
+    """Sweep one story in a worker process."""
+    title, stream, recovery_points = job
     name = f"{title} (streaming)" if stream else title
-    return title, crash_sweep(ALL[title], name=name, stream=stream, modes=(*MODES, "second death"), second=second)
+    modes = (*FIRST_FAULT_MODES, "second death")
+    return title, crash_sweep(ALL_STORIES[title], name=name, stream=stream, modes=modes, recovery_points=recovery_points)
 
 
-def quiet() -> None:
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the main process, which prints the summary."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def show(line: str) -> None:
+def print_progress(line: str) -> None:
+    """Print one line; on a terminal it replaces the line before."""
     print(f"\r{line[:118]:<118}", end="" if sys.stdout.isatty() else "\n", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
-    parser.add_argument("--kills", type=int, default=1000, help="real kills (default 1000)")
-    parser.add_argument("--second", type=int, default=6, help="first points at which the recovery is swept too (default 6; -1: all)")
+    parser.add_argument("--kills", type=int, default=1000, help="the number of processes to kill (default 1000)")
+    parser.add_argument(
+        "--recovery-points", type=int, default=6, help="points of a first death whose recovery is swept too (default 6; -1: all)"
+    )
     parser.add_argument("--story", default="", help="only stories whose title contains this")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seed", type=int, default=0, help="of the kills")
-    asked = parser.parse_args()
-    total, begun = SweepReport(), time.monotonic()
-    second = asked.second if asked.second >= 0 else None
-    jobs = [(title, stream, second) for stream in (False, True) for title in ALL if asked.story in title]
-    with multiprocessing.get_context("fork").Pool(asked.processes, quiet) as pool:
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="the number of processes (default: one per core)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the kills")
+    options = parser.parse_args()
+    total, started_at = SweepReport(), time.monotonic()
+    recovery_points = options.recovery_points if options.recovery_points >= 0 else None
+    jobs = [(title, stream, recovery_points) for stream in (False, True) for title in ALL_STORIES if options.story in title]
+    with multiprocessing.get_context("fork").Pool(options.processes, ignore_interrupts) as pool:
         try:
-            for number, (title, report) in enumerate(pool.imap_unordered(sweep, jobs), 1):
+            for number, (title, report) in enumerate(pool.imap_unordered(sweep_story, jobs), 1):
                 total.add(report)
-                for triple, violation in report.violations[:5]:
-                    print(f"\r{triple}: {violation}", flush=True)
-                seconds = time.monotonic() - begun
-                left = seconds / number * (len(jobs) - number)
-                show(f"{number}/{len(jobs)} stories  {total.runs:,} runs  {total.deaths:,} deaths  {left / 60:.1f} min left  {title}")
+                for case, violation in report.violations[:5]:
+                    print(f"\r{case}: {violation}", flush=True)
+                seconds = time.monotonic() - started_at
+                remaining = seconds / number * (len(jobs) - number)
+                counts = f"{total.runs:,} runs  {total.deaths:,} deaths  {remaining / 60:.1f} min left"
+                print_progress(f"{number}/{len(jobs)} stories  {counts}  {title}")
         except KeyboardInterrupt:
             pool.terminate()
             print("\nstopped", end="")
-    print(f"\nsweep: {total}\n{time.monotonic() - begun:,.0f} s")
-    branches, begun = SweepReport(), time.monotonic()
-    for title in ALL:
-        if asked.story in title:
-            branches.add(branch_sweep(ALL[title], name=title))
-    print(f"branches: {branches}\n{time.monotonic() - begun:,.0f} s")
-    killed = KillReport()
-    if asked.kills:
-        begun = time.monotonic()
-        killed = kill_until(asked.kills, asked.seed, lambda report: show(f"{report.kills:,}/{asked.kills:,} kills"))
-        print(f"\nkills: {killed}\n{time.monotonic() - begun:,.0f} s; the last thing acknowledged before the kill: {killed.moments}")
-    return 1 if total.violations or branches.violations or killed.violations else 0
+    print(f"\ncrash sweep: {total}\n{time.monotonic() - started_at:,.0f} s")
+    branches, started_at = SweepReport(), time.monotonic()
+    for title in ALL_STORIES:
+        if options.story in title:
+            branches.add(branch_sweep(ALL_STORIES[title], name=title))
+    print(f"branch sweep: {branches}\n{time.monotonic() - started_at:,.0f} s")
+    kills = KillReport()
+    if options.kills:
+        started_at = time.monotonic()
+        kills = run_kills(options.kills, options.seed, lambda report: print_progress(f"{report.kills:,}/{options.kills:,} kills"))
+        print(f"\nkills: {kills}\n{time.monotonic() - started_at:,.0f} s; the last facts acknowledged before a kill: {kills.last_facts}")
+    return 1 if total.violations or branches.violations or kills.violations else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Runs the examples of a page. The rules, which CONTRIBUTING.md repeats:
+"""Runs the examples of a documentation page. The rules, which CONTRIBUTING.md repeats:
 
 - every ```python block runs, in the page's order, in one namespace, in an empty folder; top-level `await` is allowed;
-- what a block prints stands in the ```text block that follows it, where `...` stands for anything; a block that prints and shows
-  no output is wrong, and so is one that shows more than it prints.
+- the ```text block after it is its output, with `...` for any text; a block that prints without such an output is wrong, and so is an
+  output with more than the block prints.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTAL
 
 
 class WrongExample(AssertionError):
-    """An example does not do what its page says."""
+    """The output of an example differs from its page."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One block of code and what it is said to print."""
+    """One block of code and its expected output."""
 
     line: int
     code: str
     expected: str
 
 
-def examples(text: str) -> Iterator[Example]:
-    """The examples of a page."""
+def find_examples(text: str) -> Iterator[Example]:
+    """Yield the examples of a page."""
     blocks = list(FENCE.finditer(text))
     for number, block in enumerate(blocks):
         if block[1] != "python":
@@ -47,15 +47,15 @@ def examples(text: str) -> Iterator[Example]:
 
 
 def run_page(path: Path, name: str = "page") -> int:
-    """Run every example of a page; `WrongExample` if one prints something else. Returns how many there were."""
+    """Run all examples of a page and return their number; raise `WrongExample` if one prints something else."""
     module = types.ModuleType(name)
-    sys.modules[name] = module  # where pydantic and typing look names up
+    sys.modules[name] = module  # pydantic and typing look up names there
     count = 0
     try:
         with asyncio.Runner() as runner:
-            for example in examples(path.read_text(encoding="utf-8")):
-                printed = _run(example, path, module, runner)
-                if not _matches(example.expected, printed):
+            for example in find_examples(path.read_text(encoding="utf-8")):
+                printed = _run_example(example, path, module, runner)
+                if not matches_output(example.expected, printed):
                     raise WrongExample(
                         f"{path.name}:{example.line} prints something else\n--- expected\n{example.expected}--- printed\n{printed}"
                     )
@@ -65,8 +65,8 @@ def run_page(path: Path, name: str = "page") -> int:
     return count
 
 
-def _run(example: Example, path: Path, module: types.ModuleType, runner: asyncio.Runner) -> str:
-    # The blank lines make tracebacks name the page's own lines.
+def _run_example(example: Example, path: Path, module: types.ModuleType, runner: asyncio.Runner) -> str:
+    # With the blank lines, tracebacks have the line numbers of the page.
     source = "\n" * (example.line - 1) + example.code.replace('if __name__ == "__main__":', "if True:")  # an example is a program
     code = compile(source, str(path), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     out = io.StringIO()
@@ -78,10 +78,10 @@ def _run(example: Example, path: Path, module: types.ModuleType, runner: asyncio
     return out.getvalue()
 
 
-def _matches(expected: str, printed: str) -> bool:
-    pattern = r".*?".join(re.escape(piece) for piece in _trimmed(expected).split("..."))
-    return re.fullmatch(pattern, _trimmed(printed), re.DOTALL) is not None
+def matches_output(expected: str, printed: str) -> bool:
+    pattern = r".*?".join(re.escape(piece) for piece in _trim_lines(expected).split("..."))
+    return re.fullmatch(pattern, _trim_lines(printed), re.DOTALL) is not None
 
 
-def _trimmed(text: str) -> str:
+def _trim_lines(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())

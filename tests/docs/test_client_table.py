@@ -1,4 +1,4 @@
-"""The table of clients on the page of OpenAI's APIs has every row and every column that `make peers` has, and says nothing of its own."""
+"""The table of clients on the page about OpenAI's APIs matches the results of `make peers`."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from tests.peers.desk import COLUMNS
 from tests.peers.matrix import BEGIN, CANNOT, END, PAGE, ROWS, Cell, Row, draw_table, write_table
 
 
-def cells_of(line: str) -> list[str]:
+def split_cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def table_of(text: str) -> list[list[str]]:
-    """The rows of the table between the markers, without the line below its head."""
+def parse_table(text: str) -> list[list[str]]:
+    """Return the rows of the table between the markers, without the line below its head."""
     assert text.count(BEGIN) == text.count(END) == 1
-    between = text.partition(BEGIN)[2].partition(END)[0]
-    head, _, *rows = between.strip().splitlines()
-    return [cells_of(line) for line in (head, *rows)]
+    table_text = text.partition(BEGIN)[2].partition(END)[0]
+    head, _, *rows = table_text.strip().splitlines()
+    return [split_cells(line) for line in (head, *rows)]
 
 
-def test_the_page_has_every_client_and_column() -> None:
-    head, *rows = table_of(PAGE.read_text())
+def test_table_has_every_client_and_column() -> None:
+    head, *rows = parse_table(PAGE.read_text())
     assert head == ["client", *COLUMNS]
     assert [row[0] for row in rows] == [row.name for row in ROWS]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_each_cell_says_that_it_works_or_why_it_cannot(row: Row) -> None:
-    (found,) = (cells for cells in table_of(PAGE.read_text()) if cells[0] == row.name)
-    for column, text in zip(COLUMNS, found[1:], strict=True):
+def test_each_cell_says_yes_or_the_reason(row: Row) -> None:
+    (row_cells,) = (cells for cells in parse_table(PAGE.read_text()) if cells[0] == row.name)
+    for column, text in zip(COLUMNS, row_cells[1:], strict=True):
         assert text == CANNOT.get((row.name, column), "yes"), column
 
 
-def test_a_failure_is_written_as_one(tmp_path: Path) -> None:
+def test_failure_is_written_into_the_table(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     cells = [Cell(ROWS[0], column, "it saw nothing" if column == "plain" else "") for column in COLUMNS]
     write_table(cells, page)
     assert page.read_text().startswith("before\n")
     assert page.read_text().endswith("\nafter\n")
-    assert table_of(page.read_text())[1][:3] == [ROWS[0].name, "**fails**", "yes"]
+    assert parse_table(page.read_text())[1][:3] == [ROWS[0].name, "**fails**", "yes"]
     assert "old" not in page.read_text()
     assert draw_table(cells) in page.read_text()
 
 
-def test_what_a_client_cannot_do_names_rows_and_columns_that_there_are() -> None:
+def test_impossible_cells_name_existing_rows_and_columns() -> None:
     assert {name for name, _ in CANNOT} <= {row.name for row in ROWS}
     assert {column for _, column in CANNOT} <= set(COLUMNS)

@@ -22,7 +22,7 @@ def azure(emulator: Emulator) -> Iterator[openai.AzureOpenAI]:
         yield made
 
 
-def test_a_deployment_may_have_any_name(azure: openai.AzureOpenAI) -> None:
+def test_deployment_may_have_any_name(azure: openai.AzureOpenAI) -> None:
     completion = azure.chat.completions.create(model="our-own-deployment", messages=MESSAGES, reasoning_effort="low")
     assert completion.choices[0].message.content == "You said: Hi"
     response = azure.responses.create(model="our-own-deployment", input="Hi")
@@ -30,7 +30,7 @@ def test_a_deployment_may_have_any_name(azure: openai.AzureOpenAI) -> None:
     assert azure.responses.create(model="our-own-deployment", input="Hi", reasoning={"effort": "low"}).status == "completed"
 
 
-def test_a_client_may_be_made_for_one_deployment(emulator: Emulator) -> None:
+def test_client_may_have_one_deployment(emulator: Emulator) -> None:
     with openai.AzureOpenAI(azure_endpoint=emulator.url, azure_deployment="desk", api_version=VERSION, api_key="az-key") as made:
         completion = made.chat.completions.create(model="ignored", messages=MESSAGES)
     assert completion.choices[0].message.content == "You said: Hi"
@@ -39,42 +39,42 @@ def test_a_client_may_be_made_for_one_deployment(emulator: Emulator) -> None:
     assert emulator.exchanges[-1].prompt.model == "desk"
 
 
-def test_answers_are_streamed(azure: openai.AzureOpenAI) -> None:
+def test_replies_can_be_streamed(azure: openai.AzureOpenAI) -> None:
     chunks = list(azure.chat.completions.create(model="desk", messages=MESSAGES, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "You said: Hi"
     events = list(azure.responses.create(model="desk", input="Hi", stream=True))
     assert events[-1].type == "response.completed"
 
 
-async def test_the_asynchronous_client_does_the_same(emulator: Emulator) -> None:
+async def test_async_client_works_equally(emulator: Emulator) -> None:
     async with openai.AsyncAzureOpenAI(azure_endpoint=emulator.url, api_version=VERSION, api_key="az-key") as made:
         assert (await made.responses.create(model="desk", input="Hi")).output_text == "You said: Hi"
         stream = await made.chat.completions.create(model="desk", messages=MESSAGES, stream=True)
         assert [chunk async for chunk in stream]
 
 
-def test_a_chain_of_stored_responses(azure: openai.AzureOpenAI) -> None:
+def test_stored_responses_form_a_chain(azure: openai.AzureOpenAI) -> None:
     first = azure.responses.create(model="desk", input="Hi")
     second = azure.responses.create(model="desk", input="And?", previous_response_id=first.id)
     assert azure.responses.retrieve(second.id).previous_response_id == first.id
     assert len(list(azure.responses.input_items.list(second.id))) == 3
     azure.responses.delete(first.id)
-    with pytest.raises(openai.BadRequestError) as refused:
+    with pytest.raises(openai.BadRequestError) as caught:
         azure.responses.create(model="desk", input="And?", previous_response_id=first.id)
-    assert refused.value.code == "previous_response_not_found"
+    assert caught.value.code == "previous_response_not_found"
 
 
-def test_the_ordinary_client_works_on_the_newer_path(emulator: Emulator) -> None:
+def test_openai_client_works_on_newer_path(emulator: Emulator) -> None:
     with openai.OpenAI(base_url=emulator.url + "/openai/v1/", api_key="az-key", max_retries=0) as made:
         assert made.responses.create(model="desk", input="Hi").output_text == "You said: Hi"
         assert made.chat.completions.create(model="desk", messages=MESSAGES).choices[0].message.content == "You said: Hi"
-        talk = made.conversations.create()
-        assert made.responses.create(model="desk", input="Hi", conversation=talk.id).conversation is not None
+        conversation = made.conversations.create()
+        assert made.responses.create(model="desk", input="Hi", conversation=conversation.id).conversation is not None
         assert "gpt-4.1" in [model.id for model in made.models.list()]
         assert made.models.retrieve("gpt-4.1").id == "gpt-4.1"
 
 
-def test_models_are_listed_on_the_older_path_too(azure: openai.AzureOpenAI) -> None:
+def test_models_are_listed_on_older_path(azure: openai.AzureOpenAI) -> None:
     assert "gpt-4.1" in [model.id for model in azure.models.list()]
 
 
@@ -86,21 +86,21 @@ def test_headers_and_ids_are_azures(azure: openai.AzureOpenAI) -> None:
     assert "openai-version" not in raw.headers
 
 
-def test_a_filtered_prompt_is_refused_in_azures_words(azure: openai.AzureOpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as refused:
+def test_filtered_prompt_gets_azure_error(azure: openai.AzureOpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
         azure.responses.create(model="desk", input="Hi", extra_headers={"x-legato-fault": "filtered_input"})
-    body: Any = refused.value.body
-    assert (refused.value.code, refused.value.param) == ("content_filter", "prompt")
+    body: Any = caught.value.body
+    assert (caught.value.code, caught.value.param) == ("content_filter", "prompt")
     assert body["innererror"]["code"] == "ResponsibleAIPolicyViolation"
 
 
-def test_an_unknown_path_is_told_in_azures_words(azure: openai.AzureOpenAI) -> None:
-    with pytest.raises(openai.NotFoundError) as missing:
+def test_unknown_path_gets_azure_error(azure: openai.AzureOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as caught:
         azure.embeddings.create(model="desk", input="Hi")
-    assert missing.value.body == {"code": "404", "message": "Resource not found"}
+    assert caught.value.body == {"code": "404", "message": "Resource not found"}
 
 
-def test_what_the_path_calls_azures_does_not_change_whose_state_it_is(emulator: Emulator, azure: openai.AzureOpenAI) -> None:
+def test_azure_path_does_not_change_account(emulator: Emulator, azure: openai.AzureOpenAI) -> None:
     stored = azure.responses.create(model="desk", input="Hi")
     with openai.AzureOpenAI(azure_endpoint=emulator.url, api_version=VERSION, api_key="another", max_retries=0) as other:
         with pytest.raises(openai.NotFoundError):

@@ -1,4 +1,4 @@
-"""What people type: `legato emulator` and `legato check`."""
+"""The commands `legato emulator` and `legato check`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 import legato.emulator
 from legato.cli import main
 from legato.emulator import Emulator
-from legato.emulator.faults import KINDS
+from legato.emulator.faults import FAULT_KINDS
 from legato.errors import BadInput
 from tests.emulator.conftest import fetch
 
@@ -33,37 +33,37 @@ SCRIPT = """
 """
 
 
-class Ended(NamedTuple):
-    """How a command ended."""
+class CommandResult(NamedTuple):
+    """The exit code and the output of a command."""
 
     code: object
     out: str
     err: str
 
 
-Run = Callable[..., Ended]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in this process, as the shell would: what it printed, and its exit code."""
+    """Run a command in this process, and return its output and exit code."""
     monkeypatch.setenv("COLUMNS", "200")
 
-    def command(*arguments: str | Path, stdin: bytes = b"") -> Ended:
+    def command(*arguments: str | Path, stdin: bytes = b"") -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["legato", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as result:
             main()
-        told = capsys.readouterr()
-        assert "Traceback" not in told.out + told.err
-        return Ended(ended.value.code or 0, told.out, told.err)
+        output = capsys.readouterr()
+        assert "Traceback" not in output.out + output.err
+        return CommandResult(result.value.code or 0, output.out, output.err)
 
     return command
 
 
 @contextmanager
-def started(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The emulator in a process of its own, and the lines that it begins with."""
+def start_emulator(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """Start the emulator in a process of its own. Yields the process and its first lines of output."""
     command = [*LEGATO, "emulator", "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -82,14 +82,14 @@ def started(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], lis
 # -- legato emulator ---------------------------------------------------------------------------------------------------
 
 
-def test_the_emulator_shows_where_it_is_serves_and_sums_up_on_ctrl_c(tmp_path: Path) -> None:
+def test_emulator_serves_until_ctrl_c(tmp_path: Path) -> None:
     script, log, state = tmp_path / "desk.yaml", tmp_path / "log.jsonl", tmp_path / "state.db"
     script.write_text(SCRIPT)
-    files = ["--mind", script, "--log", log, "--state", state]
-    with started(*files, "--fault", "rate_limit@3", "--key", "sk-shown-to-nobody") as (process, lines):
+    files = ["--fake-model", script, "--log", log, "--state", state]
+    with start_emulator(*files, "--fault", "rate_limit@3", "--key", "sk-never-printed") as (process, lines):
         assert [line.split()[0] for line in lines] == ["OpenAI", "Anthropic", "Azure", "live", "Ctrl-C"]
         base, page = lines[0].partition("base_url=")[2], lines[3].split()[-1]
-        with openai.OpenAI(base_url=base, api_key="sk-shown-to-nobody", max_retries=0) as client:
+        with openai.OpenAI(base_url=base, api_key="sk-never-printed", max_retries=0) as client:
             assert client.responses.create(model="gpt-4.1", input="A refund, please").output_text == "I will see to it."
             with pytest.raises(openai.BadRequestError):
                 client.responses.create(model="gpt-4.1", input="Hi", previous_response_id="resp_none")
@@ -101,35 +101,35 @@ def test_the_emulator_shows_where_it_is_serves_and_sums_up_on_ctrl_c(tmp_path: P
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
-    shown, _, summary = out.partition("\n\n")
-    assert [row.split()[:3] for row in shown.splitlines()] == [
+    rows, _, summary = out.partition("\n\n")
+    assert [row.split()[:3] for row in rows.splitlines()] == [
         ["1", "responses", "200"],
         ["2", "responses", "400"],
         ["3", "responses", "429"],
         ["4", "responses", "500"],
     ]
-    assert "I will see to it." in shown
-    assert "S1  Previous response with id 'resp_none' not found." in shown
-    assert "[rate_limit]" in shown
+    assert "I will see to it." in rows
+    assert "S1  Previous response with id 'resp_none' not found." in rows
+    assert "[rate_limit]" in rows
     assert summary.splitlines() == [
         "4 requests: 200 x1, 400 x1, 429 x1, 500 x1",
-        "refused by clause: responses S1 x1",
+        "refused by rule: responses S1 x1",
         "faults: rate_limit x1, server_error x1",
     ]
-    assert "sk-shown-to-nobody" not in out + log.read_text()
+    assert "sk-never-printed" not in out + log.read_text()
     assert len(log.read_text().splitlines()) == 4
     assert state.exists()
 
 
-def test_the_desk_may_be_named_as_the_mind() -> None:
-    with started("--mind", "desk") as (process, lines):
+def test_support_desk_can_be_named() -> None:
+    with start_emulator("--fake-model", "desk") as (process, lines):
         assert lines
         process.terminate()
         process.communicate(timeout=60)
 
 
-def test_a_web_server_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("legato.emulator.running", "legato.emulator.app"):
+def test_missing_web_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("legato.emulator.server", "legato.emulator.app"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(BadInput, match="the emulator needs a web server") as missing:
@@ -137,49 +137,49 @@ def test_a_web_server_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyP
     assert "pip install '.[emulator]'" in missing.value.do
 
 
-def test_a_quiet_emulator_shows_no_exchanges_and_stops_on_sigterm_too() -> None:
-    with started("--quiet", "--switch", "responses.zero_data_retention=true", "--seed", "3") as (process, lines):
+def test_quiet_emulator_stops_on_sigterm() -> None:
+    with start_emulator("--quiet", "--switch", "responses.zero_data_retention=true", "--seed", "3") as (process, lines):
         assert lines[-1] == "any key is accepted; Ctrl-C stops"
         base = lines[0].partition("base_url=")[2]
-        asked = {"model": "gpt-4.1", "input": "Hi", "previous_response_id": "resp_1"}
-        refused = fetch("POST", f"{base}/responses", json=asked, headers={"authorization": "Bearer k"})
-        assert "Zero Data Retention" in refused.json()["error"]["message"]
+        body = {"model": "gpt-4.1", "input": "Hi", "previous_response_id": "resp_1"}
+        rejection = fetch("POST", f"{base}/responses", json=body, headers={"authorization": "Bearer k"})
+        assert "Zero Data Retention" in rejection.json()["error"]["message"]
         process.terminate()
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
-    assert out.splitlines() == ["", "1 requests: 400 x1", "refused by clause: responses S5 x1"]
+    assert out.splitlines() == ["", "1 requests: 400 x1", "refused by rule: responses S5 x1"]
 
 
-def test_what_it_can_do_is_shown(run: Run) -> None:
-    ended = run("emulator", "--help")
-    assert ended.code == 0
-    for option in ("port", "host", "mind", "seed", "fault", "state", "log", "switch", "key", "latency", "quiet"):
-        assert f"--{option}" in ended.out
-    for words in ((), ("-h",), ("--help",)):
-        told = run(*words).out
-        assert "emulator" in told
-        assert "check" in told
+def test_help_shows_all_options(run: Run) -> None:
+    result = run("emulator", "--help")
+    assert result.code == 0
+    for option in ("port", "host", "fake-model", "seed", "fault", "state", "log", "switch", "key", "latency", "quiet"):
+        assert f"--{option}" in result.out
+    for text in ((), ("-h",), ("--help",)):
+        output = run(*text).out
+        assert "emulator" in output
+        assert "check" in output
     assert run("--version").out.startswith("legato ")
 
 
-def test_every_fault_is_listed_with_its_options(run: Run) -> None:
-    ended = run("emulator", "--faults")
-    assert ended.code == 0
-    lines = ended.out.splitlines()
-    assert [line.split()[0] for line in lines] == list(KINDS)
-    assert all(kind.tells in line for kind, line in zip(KINDS.values(), lines, strict=True))
-    assert "[event=N byte=N]" in ended.out
-    assert "kind=server_error|rate_limit|" in ended.out
+def test_every_fault_is_listed_with_options(run: Run) -> None:
+    result = run("emulator", "--faults")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert [line.split()[0] for line in lines] == list(FAULT_KINDS)
+    assert all(kind.description in line for kind, line in zip(FAULT_KINDS.values(), lines, strict=True))
+    assert "[event=N byte=N]" in result.out
+    assert "kind=server_error|rate_limit|" in result.out
 
 
-BAD = {
+INVALID_OPTIONS = {
     "a port beyond all ports": (["--port", "99999"], "--port"),
     "a seed that is no number": (["--seed", "x"], "--seed"),
     "an option that is none": (["--nonsense"], "--nonsense"),
     "a negative latency": (["--latency", "-1"], "--latency"),
-    "a script that is not there": (["--mind", "no-such.yaml"], "no-such.yaml"),
-    "a log that is not there": (["--mind", "no-such.jsonl"], "no-such.jsonl"),
-    "a mind of no known kind": (["--mind", "mind.txt"], "expected  desk, or a file: .yaml, .yml or .jsonl"),
+    "a script that is not there": (["--fake-model", "no-such.yaml"], "no-such.yaml"),
+    "a log that is not there": (["--fake-model", "no-such.jsonl"], "no-such.jsonl"),
+    "an unknown kind of fake model": (["--fake-model", "model.txt"], "expected  desk, or a file: .yaml, .yml or .jsonl"),
     "a fault that is none": (["--fault", "rain"], "there is no fault 'rain'"),
     "a switch without a value": (["--switch", "responses.zero_data_retention"], "has no value"),
     "a switch that is none": (["--switch", "responses.rain=true"], "there is no switch 'responses.rain'"),
@@ -197,37 +197,37 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_what_cannot_be_used_ends_with_code_2_and_says_why(run: Run, what: str) -> None:
-    arguments, words = BAD[what]
-    ended = run("emulator", *arguments)
-    assert ended.code == 2
-    assert words in ended.err
-    assert ended.out == ""
+@pytest.mark.parametrize("name", INVALID_OPTIONS)
+def test_invalid_option_exits_with_code_2(run: Run, name: str) -> None:
+    arguments, text = INVALID_OPTIONS[name]
+    result = run("emulator", *arguments)
+    assert result.code == 2
+    assert text in result.err
+    assert result.out == ""
 
 
-def test_a_bad_script_is_told_with_its_line(run: Run, tmp_path: Path) -> None:
+def test_invalid_script_error_has_line(run: Run, tmp_path: Path) -> None:
     script = tmp_path / "bad.yaml"
     script.write_text("- said: refund\n  says: Oops.\n")
-    ended = run("emulator", "--mind", script)
-    assert ended.code == 2
-    assert "bad.yaml, line 2" in ended.err
-    assert "says" in ended.err
+    result = run("emulator", "--fake-model", script)
+    assert result.code == 2
+    assert "bad.yaml, line 2" in result.err
+    assert "says" in result.err
 
 
-def test_a_port_that_is_taken_is_told_in_a_process_of_its_own(emulator: Emulator) -> None:
+def test_occupied_port_exits_with_code_2(emulator: Emulator) -> None:
     port = emulator.url.rpartition(":")[2]
-    ended = subprocess.run([*LEGATO, "emulator", "--port", port], capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith(f"error: the emulator cannot listen on 127.0.0.1:{port}\n")
+    result = subprocess.run([*LEGATO, "emulator", "--port", port], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: the emulator cannot listen on 127.0.0.1:{port}\n")
 
 
-def test_a_part_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_typer_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delitem(sys.modules, "legato.cli.app", raising=False)
     monkeypatch.setitem(sys.modules, "typer", None)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as result:
         main()
-    assert ended.value.code == 2
+    assert result.value.code == 2
     assert "error: this command needs typer, which is not installed" in capsys.readouterr().err
 
 
@@ -240,7 +240,7 @@ LEGAL = {
 }
 CALL = {"type": "function_call", "call_id": "call_1", "name": "look_up", "arguments": "{}"}
 TOOL_MESSAGE = {"role": "tool", "tool_call_id": "call_1", "content": "x"}
-BROKEN = {
+ILLEGAL = {
     "responses": ("T1", {"model": "gpt-4.1", "input": [CALL]}, "No tool output found for function call call_1."),
     "chat": ("C2", {"model": "gpt-4.1", "messages": [TOOL_MESSAGE]}, "must be a response to a preceeding message"),
     "anthropic": ("M13a", {"model": "claude-sonnet-5", "max_tokens": 10, "messages": []}, "at least one message is required"),
@@ -248,165 +248,169 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("api", LEGAL)
-def test_a_legal_request_ends_with_code_0(run: Run, tmp_path: Path, api: str) -> None:
+def test_legal_request_exits_with_code_0(run: Run, tmp_path: Path, api: str) -> None:
     request = tmp_path / "request.json"
     request.write_text(json.dumps(LEGAL[api]))
-    assert run("check", request, "--api", api) == Ended(0, "legal\n", "")
-    assert run("check", "--json", request, "--api", api) == Ended(0, "[]\n", "")
+    assert run("check", request, "--api", api) == CommandResult(0, "legal\n", "")
+    assert run("check", "--json", request, "--api", api) == CommandResult(0, "[]\n", "")
 
 
-@pytest.mark.parametrize("api", BROKEN)
-def test_an_illegal_request_ends_with_code_1_and_its_clause(run: Run, tmp_path: Path, api: str) -> None:
-    clause, body, words = BROKEN[api]
+@pytest.mark.parametrize("api", ILLEGAL)
+def test_illegal_request_exits_with_code_1(run: Run, tmp_path: Path, api: str) -> None:
+    rule_id, body, text = ILLEGAL[api]
     request = tmp_path / "request.json"
     request.write_text(json.dumps(body))
-    ended = run("check", request, "--api", api)
-    assert ended.code == 1
-    assert ended.out.startswith(f"{clause} 400 ")
-    assert words in ended.out
-    assert re.search(r"\n +rule .+ \(grade [ABCD], seen \d{4}-\d\d\)\n", ended.out)
-    as_json = run("check", request, "--api", api, "--json")
-    assert as_json.code == 1
-    verdict = json.loads(as_json.out)[0]
-    assert verdict.keys() == {"clause", "rule", "grade", "status", "message", "param", "code", "path"}
-    assert (verdict["clause"], verdict["status"]) == (clause, 400)
+    result = run("check", request, "--api", api)
+    assert result.code == 1
+    assert result.out.startswith(f"{rule_id} 400 ")
+    assert text in result.out
+    assert re.search(r"\n +rule .+ \(grade [ABCD], seen \d{4}-\d\d\)\n", result.out)
+    json_result = run("check", request, "--api", api, "--json")
+    assert json_result.code == 1
+    violation = json.loads(json_result.out)[0]
+    assert violation.keys() == {"clause", "rule", "grade", "status", "message", "param", "code", "path"}
+    assert (violation["clause"], violation["status"]) == (rule_id, 400)
 
 
-@pytest.mark.parametrize("api", BROKEN)
-def test_the_body_shows_its_law_book(run: Run, api: str) -> None:
-    """Without `--api` a request is judged by the API that it fits, and which one is said unless it is Responses."""
-    clause, body, _ = BROKEN[api]
-    ended = run("check", "-", stdin=json.dumps(body).encode())
-    note = f"legato: judged by the rules of {api}, since it looks like a request of that API; --api chooses another\n"
-    assert (ended.code, ended.out.split()[0], ended.err) == (1, clause, "" if api == "responses" else note)
+@pytest.mark.parametrize("api", ILLEGAL)
+def test_body_determines_its_rule_set(run: Run, api: str) -> None:
+    """Without `--api` a request is checked by the API that it fits, which is printed unless it is Responses."""
+    rule_id, body, _ = ILLEGAL[api]
+    result = run("check", "-", stdin=json.dumps(body).encode())
+    note = f"legato: checked by the rules of {api}: it looks like a request of that API; --api chooses another\n"
+    assert (result.code, result.out.split()[0], result.err) == (1, rule_id, "" if api == "responses" else note)
 
 
-def test_a_body_without_signs_is_of_responses(run: Run) -> None:
-    ended = run("check", "-", stdin=b'{"model": "gpt-4.1"}')
-    assert (ended.code, ended.out.split()[0], ended.err) == (1, "P2", "")
+def test_ambiguous_body_is_a_responses_request(run: Run) -> None:
+    result = run("check", "-", stdin=b'{"model": "gpt-4.1"}')
+    assert (result.code, result.out.split()[0], result.err) == (1, "P2", "")
 
 
-OF_THEIR_MODEL = {
+MODEL_RULES = {
     "chat": ("CP4", {**LEGAL["chat"], "max_tokens": 5}, "gpt-5.1"),
     "responses": ("O10", {**LEGAL["responses"], "temperature": 0.5}, "gpt-5"),
 }
 
 
 @pytest.mark.parametrize("state", ["unknown", "empty"])
-@pytest.mark.parametrize("api", OF_THEIR_MODEL)
-def test_a_known_model_is_held_to_its_rules(run: Run, api: str, state: str) -> None:
-    """What only some models refuse is refused for a model that the emulator knows, and for no other."""
-    clause, body, model = OF_THEIR_MODEL[api]
-    for name, begins in ((model, clause), ("gpt-4.1", "legal"), ("a-model-of-tomorrow", "legal")):
-        ended = run("check", "-", "--provider-state", state, stdin=json.dumps({**body, "model": name}).encode())
-        assert ended.out.split()[0] == begins
+@pytest.mark.parametrize("api", MODEL_RULES)
+def test_known_model_has_its_own_rules(run: Run, api: str, state: str) -> None:
+    """Rules of some models only are applied to models that the emulator knows, and to no others."""
+    rule_id, body, model = MODEL_RULES[api]
+    for name, first_word in ((model, rule_id), ("gpt-4.1", "legal"), ("a-model-of-tomorrow", "legal")):
+        result = run("check", "-", "--provider-state", state, stdin=json.dumps({**body, "model": name}).encode())
+        assert result.out.split()[0] == first_word
 
 
-def test_a_request_may_come_from_standard_input(run: Run) -> None:
-    assert run("check", "-", stdin=json.dumps(LEGAL["responses"]).encode()) == Ended(0, "legal\n", "")
-    assert run("check", "-", "--api", "chat", stdin=json.dumps(BROKEN["chat"][1]).encode()).code == 1
+def test_request_may_come_from_stdin(run: Run) -> None:
+    assert run("check", "-", stdin=json.dumps(LEGAL["responses"]).encode()) == CommandResult(0, "legal\n", "")
+    assert run("check", "-", "--api", "chat", stdin=json.dumps(ILLEGAL["chat"][1]).encode()).code == 1
 
 
-def test_a_line_of_a_log_is_judged_by_its_own_api(run: Run) -> None:
-    line = {"number": 3, "api": "chat", "path": "/v1/chat/completions", "request": BROKEN["chat"][1], "status": 400}
-    ended = run("check", "-", stdin=json.dumps(line).encode())
-    assert (ended.code, ended.out.split()[0]) == (1, "C2")
+def test_log_line_is_checked_by_its_api(run: Run) -> None:
+    line = {"number": 3, "api": "chat", "path": "/v1/chat/completions", "request": ILLEGAL["chat"][1], "status": 400}
+    result = run("check", "-", stdin=json.dumps(line).encode())
+    assert (result.code, result.out.split()[0]) == (1, "C2")
 
 
-def test_a_file_may_begin_with_a_mark_of_its_byte_order(run: Run) -> None:
+def test_file_may_have_byte_order_mark(run: Run) -> None:
     assert run("check", "-", stdin=b"\xef\xbb\xbf" + json.dumps(LEGAL["responses"]).encode()).code == 0
 
 
-def test_a_request_whose_headers_are_not_known_may_have_asked_for_any_beta(run: Run) -> None:
+def test_request_without_headers_may_use_betas(run: Run) -> None:
     body = {**LEGAL["anthropic"], "context_management": {"edits": []}}
-    assert run("check", "-", "--api", "anthropic", stdin=json.dumps(body).encode()) == Ended(0, "legal\n", "")
+    assert run("check", "-", "--api", "anthropic", stdin=json.dumps(body).encode()) == CommandResult(0, "legal\n", "")
     body["context_management"] = {"edits": [{"type": "forget"}]}
     assert run("check", "-", "--api", "anthropic", stdin=json.dumps(body).encode()).out.startswith("MS5 400 ")
 
 
-def test_a_switch_is_turned_for_a_check(run: Run) -> None:
+def test_check_accepts_rule_switches(run: Run) -> None:
     outputs = [{"type": "function_call_output", "call_id": "call_1", "output": "x"}] * 2
-    twice = json.dumps({"model": "gpt-4.1", "input": [CALL, *outputs]}).encode()
-    assert run("check", "-", stdin=twice).code == 0
-    assert run("check", "-", "--switch", "responses.single_outputs=true", stdin=twice).out.startswith("T5b ")
-    assert run("check", "-", "--switch", "responses.rain=1", stdin=twice).code == 2
+    duplicate_outputs = json.dumps({"model": "gpt-4.1", "input": [CALL, *outputs]}).encode()
+    assert run("check", "-", stdin=duplicate_outputs).code == 0
+    assert run("check", "-", "--switch", "responses.single_outputs=true", stdin=duplicate_outputs).out.startswith("T5b ")
+    assert run("check", "-", "--switch", "responses.rain=1", stdin=duplicate_outputs).code == 2
 
 
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
-GO_ON = {"model": "gpt-4.1", "previous_response_id": "resp_1", "input": [OUTPUT]}
+CONTINUATION = {"model": "gpt-4.1", "previous_response_id": "resp_1", "input": [OUTPUT]}
 NOT_FOUND = "S1 400 Previous response with id 'resp_1' not found."
 
 
-def test_stored_things_may_exist_by_default(run: Run) -> None:
-    go_on = json.dumps(GO_ON).encode()
-    told = f"legal, if the provider holds what it refers to\n     if not {NOT_FOUND}\n"
-    assert run("check", "-", stdin=go_on) == run("check", "-", "--provider-state", "unknown", stdin=go_on) == Ended(0, told, "")
-    assert run("check", "-", "--json", stdin=go_on) == Ended(0, "[]\n", "")
+def test_stored_objects_may_exist_by_default(run: Run) -> None:
+    continuation = json.dumps(CONTINUATION).encode()
+    output = f"legal, if the provider has stored what it refers to\n     if not {NOT_FOUND}\n"
+    assert (
+        run("check", "-", stdin=continuation)
+        == run("check", "-", "--provider-state", "unknown", stdin=continuation)
+        == CommandResult(0, output, "")
+    )
+    assert run("check", "-", "--json", stdin=continuation) == CommandResult(0, "[]\n", "")
 
 
-def test_a_visible_fault_is_found_beside_unknown_state(run: Run) -> None:
-    ended = run("check", "-", stdin=json.dumps({**GO_ON, "input": [CALL]}).encode())
-    assert (ended.code, ended.out.split()[0]) == (1, "T1")
+def test_violation_is_found_despite_unknown_state(run: Run) -> None:
+    result = run("check", "-", stdin=json.dumps({**CONTINUATION, "input": [CALL]}).encode())
+    assert (result.code, result.out.split()[0]) == (1, "T1")
 
 
-def test_an_empty_provider_finds_no_stored_response(run: Run) -> None:
-    ended = run("check", "-", "--provider-state", "empty", stdin=json.dumps(GO_ON).encode())
-    assert (ended.code, ended.out.splitlines()[0]) == (1, NOT_FOUND)
+def test_empty_provider_has_no_response(run: Run) -> None:
+    result = run("check", "-", "--provider-state", "empty", stdin=json.dumps(CONTINUATION).encode())
+    assert (result.code, result.out.splitlines()[0]) == (1, NOT_FOUND)
 
 
-def test_an_account_that_keeps_nothing_has_no_unknown_items(run: Run) -> None:
+def test_account_without_retention_has_no_items(run: Run) -> None:
     reference = json.dumps({"model": "gpt-4.1", "input": [{"type": "item_reference", "id": "msg_1"}]}).encode()
     assert run("check", "-", stdin=reference).code == 0
-    ended = run("check", "-", "--switch", "responses.zero_data_retention=true", stdin=reference)
-    assert (ended.code, ended.out.split()[0]) == (1, "I2")
+    result = run("check", "-", "--switch", "responses.zero_data_retention=true", stdin=reference)
+    assert (result.code, result.out.split()[0]) == (1, "I2")
 
 
-def test_a_workflow_is_checked_without_provider_state(run: Run) -> None:
-    ended = run("check", "desk:desk", "--provider-state", "empty")
-    assert ended.code == 2
-    assert "--provider-state are for requests" in ended.err
+def test_workflow_check_rejects_provider_state(run: Run) -> None:
+    result = run("check", "desk:desk", "--provider-state", "empty")
+    assert result.code == 2
+    assert "--provider-state are for requests" in result.err
 
 
-@pytest.mark.parametrize(("theirs", "judged"), [("chat", "responses"), ("anthropic", "chat"), ("responses", "anthropic")])
-def test_a_request_of_another_api_is_noticed(run: Run, theirs: str, judged: str) -> None:
-    ended = run("check", "-", "--api", judged, stdin=json.dumps({**LEGAL[theirs], "metadata": 7}).encode())
-    assert (ended.code, ended.err) == (1, f"this looks like a request of another API: try --api {theirs}\n")
-    ended = run("check", "-", "--api", theirs, stdin=json.dumps({**LEGAL[theirs], "metadata": 7}).encode())
-    assert (ended.code, ended.err) == (1, "")
+@pytest.mark.parametrize(("request_api", "checked_api"), [("chat", "responses"), ("anthropic", "chat"), ("responses", "anthropic")])
+def test_request_of_another_api_is_noticed(run: Run, request_api: str, checked_api: str) -> None:
+    result = run("check", "-", "--api", checked_api, stdin=json.dumps({**LEGAL[request_api], "metadata": 7}).encode())
+    assert (result.code, result.err) == (1, f"this looks like a request of another API: try --api {request_api}\n")
+    result = run("check", "-", "--api", request_api, stdin=json.dumps({**LEGAL[request_api], "metadata": 7}).encode())
+    assert (result.code, result.err) == (1, "")
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "text"),
     [
-        (b"no json", "request.json is no JSON"),
-        (b"", "request.json is no JSON"),
-        (b"\xff\xfe", "request.json is no JSON"),
-        (b"[" * 100_000, "request.json is no JSON"),
-        (b"[]", "request.json is no request"),
-        (b"7", "request.json is no request"),
+        (b"no json", "request.json is not JSON"),
+        (b"", "request.json is not JSON"),
+        (b"\xff\xfe", "request.json is not JSON"),
+        (b"[" * 100_000, "request.json is not JSON"),
+        (b"[]", "request.json is not a request"),
+        (b"7", "request.json is not a request"),
     ],
 )
-def test_what_is_no_request_ends_with_code_2(run: Run, tmp_path: Path, data: bytes, words: str) -> None:
+def test_invalid_request_file_exits_with_code_2(run: Run, tmp_path: Path, data: bytes, text: str) -> None:
     request = tmp_path / "request.json"
     request.write_bytes(data)
-    ended = run("check", request)
-    assert (ended.code, ended.out) == (2, "")
-    assert words in ended.err
+    result = run("check", request)
+    assert (result.code, result.out) == (2, "")
+    assert text in result.err
 
 
-def test_a_request_that_is_nested_as_deeply_as_can_be_read_is_judged_or_refused(run: Run, tmp_path: Path) -> None:
+def test_deeply_nested_request_is_handled(run: Run, tmp_path: Path) -> None:
     request = tmp_path / "request.json"
-    for deep in (300, 700, 900, 960):
-        request.write_bytes(b'{"model": "gpt-4.1", "input": ' + b"[" * deep + b"]" * deep + b"}")
+    for depth in (300, 700, 900, 960):
+        request.write_bytes(b'{"model": "gpt-4.1", "input": ' + b"[" * depth + b"]" * depth + b"}")
         assert run("check", request, "--json").code in (1, 2)
 
 
-def test_a_file_that_is_not_there_and_a_law_book_that_is_none_end_with_code_2(run: Run, tmp_path: Path) -> None:
+def test_missing_file_or_api_exits_with_code_2(run: Run, tmp_path: Path) -> None:
     missing = run("check", tmp_path / "missing.json")
     assert missing.code == 2
     assert "missing.json cannot be read" in missing.err
     assert run("check", tmp_path).code == 2
     unknown = run("check", "-", "--api", "gemini", stdin=b"{}")
     assert unknown.code == 2
-    assert "there is no law book 'gemini'" in unknown.err
+    assert "there are no rules for the API 'gemini'" in unknown.err
     assert run("check").code == 2

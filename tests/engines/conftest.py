@@ -1,6 +1,6 @@
-"""Servers for the tests of this folder: each is started once, and each test has a queue of its own on it.
+"""Engine servers for the tests of this folder: each is started once, and each test has a queue of its own.
 
-Not every machine can install them. So these tests run when they are named (`make engines`), and are not part of `make test`.
+Not every machine can install the servers. So these tests run only when they are named (`make engines`), and not with `make test`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from legato.engines import Engine, engine_at
+from legato.engines import Engine, open_engine
 from legato.stores.contract import Store
-from legato.stores.opening import open_store
+from legato.stores.store_urls import open_store
 from tests.databases import as_url
 from tests.engines.servers import Process, RestateServer, Server, TemporalServer, start_worker
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    """Look in here only if somebody named this folder, or something in it."""
+    """Ignore this folder unless the command line names it, or a file in it."""
     named = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
     return None if any(path == HERE or HERE in path.parents for path in named) else True
 
@@ -31,29 +31,29 @@ SERVERS = {"temporal": TemporalServer, "restate": RestateServer}
 
 @pytest.fixture(scope="session", params=list(SERVERS))
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that nobody kills."""
+    """A server that no test kills."""
     server: Server = SERVERS[request.param](tmp_path_factory.mktemp(request.param))
     server.start()
     yield server
     server.kill()
 
 
-class Place:
-    """What one test has: an engine's queue, a store, a folder, and workers."""
+class EngineSetup:
+    """The setup of one test: an engine's queue, a store, a folder, and workers."""
 
     def __init__(self, server: Server, folder: Path, store: str) -> None:
         self.server = server
         self.folder = folder
-        self.store_address = store
-        self.address = server.address_of(f"q{uuid.uuid4().hex[:12]}")
-        self.engine: Engine = engine_at(self.address)
+        self.store_url = store
+        self.engine_url = server.engine_url(f"q{uuid.uuid4().hex[:12]}")
+        self.engine: Engine = open_engine(self.engine_url)
         self.store: Store = open_store(store)
         self._workers: list[Process] = []
 
-    def worker(self, *more: str, **environment: str) -> Process:
+    def start_worker(self, *more: str, **environment: str) -> Process:
         """Start a worker."""
         options = ["--sweep", "1", "--retry-failed", "0.3,0.3,0.3", "--retry-raised", "0.1,0.1", *more]
-        worker = start_worker(self.folder, self.address, self.store_address, *options, **environment)
+        worker = start_worker(self.folder, self.engine_url, self.store_url, *options, **environment)
         self._workers.append(worker)
         return worker
 
@@ -65,9 +65,9 @@ class Place:
 
 
 @pytest.fixture
-async def place(server: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
-    """A place on the server that nobody kills, with a Postgres database of its own."""
+async def setup(server: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EngineSetup]:
+    """A setup on the shared server, with a Postgres database of its own."""
     monkeypatch.setenv("LEGATO_TEST_FOLDER", str(tmp_path))
-    place = Place(server, tmp_path, as_url(database))
-    yield place
-    await place.close()
+    setup = EngineSetup(server, tmp_path, as_url(database))
+    yield setup
+    await setup.close()

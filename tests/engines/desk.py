@@ -1,8 +1,8 @@
-"""The desk that workers of these tests serve, each in a process of its own. What its tools do they write into a folder.
+"""The workflow that the workers of these tests serve, each in a process of its own. Its tools record their deeds in a shared folder.
 
-What happens follows from the last message: "refund" is a handoff, a tool, an approval and a deferred tool; "slow" a tool that may not be
-started twice, "again" one that may; both run until the folder has a file named `go`. Files named `broken` and `down` make user code
-raise and the model fail.
+The last message decides: "refund" is a handoff, a tool, an approval and a deferred tool; "slow" is a tool that must not be started twice,
+"again" one that may; both run until the folder has a file named `go`. Files named `broken` and `down` make user code raise and the model
+fail.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from pathlib import Path
 from typing import Any
 
 from legato import Agent, HandoffBuilder, ToolContext, Turn, tool
-from legato.core.view import Request
+from legato.core.view import ModelRequest
 from legato.errors import ModelFailed
 from legato.testing import ScriptedModel, call, handoff
 
 CANARY = "canary-7c1f"
-"""A word of the conversation that no engine may be told."""
+"""A text of the conversation that no engine may get."""
 
 
-def folder() -> Path:
-    """Where the tools of this process write."""
+def shared_folder() -> Path:
+    """Return the folder in which tools record their deeds."""
     return Path(os.environ["LEGATO_TEST_FOLDER"])
 
 
-def did(ctx: ToolContext[Any], what: str) -> str:
-    """Write down a deed: who did what, when, for which call."""
-    with (folder() / "deeds").open("a") as file:
+def record_deed(ctx: ToolContext[Any], what: str) -> str:
+    """Record a deed of a tool, with process, session, attempt and time."""
+    with (shared_folder() / "deeds").open("a") as file:
         file.write(f"{os.getpid()} {ctx.session_id} {what} {ctx.attempt} {time.time()}\n")
     return f"{what} {CANARY}"
 
 
-async def _until_go() -> None:
-    while not (folder() / "go").exists():  # noqa: ASYNC110 - another process makes it
+async def _wait_for_go_file() -> None:
+    while not (shared_folder() / "go").exists():  # noqa: ASYNC110 - another process creates it
         await asyncio.sleep(0.02)
 
 
 @tool(idempotent=True)
 async def look_up(order: str, ctx: ToolContext[Any]) -> str:
     """Look up an order."""
-    return did(ctx, "look_up")
+    return record_deed(ctx, "look_up")
 
 
 @tool(needs_approval=True)
 async def refund(order: str, ctx: ToolContext[Any]) -> str:
     """Refund an order."""
-    return did(ctx, "refund")
+    return record_deed(ctx, "refund")
 
 
 @tool(deferred=True)
@@ -58,58 +58,58 @@ async def ship(order: str) -> str:
 
 @tool
 async def slow(ctx: ToolContext[Any]) -> str:
-    """Something that may not be done twice."""
-    did(ctx, "slow-begun")
-    await _until_go()
-    return did(ctx, "slow")
+    """Do something that must not be done twice."""
+    record_deed(ctx, "slow-begun")
+    await _wait_for_go_file()
+    return record_deed(ctx, "slow")
 
 
 @tool(idempotent=True)
 async def again(ctx: ToolContext[Any]) -> str:
-    """Something that may be done twice."""
-    did(ctx, "again-begun")
-    await _until_go()
-    return did(ctx, "again")
+    """Do something that may be done twice."""
+    record_deed(ctx, "again-begun")
+    await _wait_for_go_file()
+    return record_deed(ctx, "again")
 
 
-def reply(seen: Request) -> Any:
-    """What the model says: it follows from what it sees, so a restart changes nothing."""
-    if (folder() / "down").exists():
+def reply(seen: ModelRequest) -> Any:
+    """Return the model's reply. It depends on the request alone, so a restart changes nothing."""
+    if (shared_folder() / "down").exists():
         raise ModelFailed(f"the provider is overloaded {CANARY}", retryable=True, reason="overloaded")
     last = max(index for index, message in enumerate(seen.messages) if message.role == "user")
-    asked, since = seen.messages[last].text.split()[0], seen.messages[last + 1 :]
-    done = [each.tool for message in since for each in message.calls]
-    if asked == "refund":
-        if "refund" in done:
+    command, since = seen.messages[last].text.split()[0], seen.messages[last + 1 :]
+    called = [each.tool for message in since for each in message.calls]
+    if command == "refund":
+        if "refund" in called:
             return f"Refunded, {CANARY}."
         if seen.agent == "triage":
             return handoff("refunds", CANARY)
         return [call("look_up", order="7"), call("refund", order="7"), call("ship", order="7")]
-    if asked in ("slow", "again") and asked not in done:
-        return call(asked)
+    if command in ("slow", "again") and command not in called:
+        return call(command)
     return f"You said {seen.messages[last].text}"
 
 
 def provider(turn: Turn) -> str:
-    """User code that raises while the folder says so."""
-    if (folder() / "broken").exists():
+    """Raise while the folder has a file `broken`."""
+    if (shared_folder() / "broken").exists():
         raise ValueError(f"this is broken {CANARY}")
     return ""
 
 
-class Timed(ScriptedModel):
-    """Writes down when each call begins and ends."""
+class TimedModel(ScriptedModel):
+    """A model that records when each request begins and ends."""
 
-    async def reply(self, request: Request, emit: Any) -> Any:
+    async def reply(self, request: ModelRequest, emit: Any) -> Any:
         began = time.time()
         try:
             return await super().reply(request, emit)
         finally:
-            with (folder() / "calls").open("a") as file:
-                file.write(f"{os.getpid()} {request.session} {began} {time.time()}\n")
+            with (shared_folder() / "calls").open("a") as file:
+                file.write(f"{os.getpid()} {request.session_id} {began} {time.time()}\n")
 
 
-model = Timed(reply, delay=float(os.environ.get("LEGATO_TEST_DELAY", "0")))
+model = TimedModel(reply, delay=float(os.environ.get("LEGATO_TEST_DELAY", "0")))
 desk = (
     HandoffBuilder(
         "desk",

@@ -1,11 +1,9 @@
-"""`make faces`: what people see, in a real terminal and a real browser; what other people's clients see, in Node; and the types
-of the console's scripts.
+"""`make faces`: tests in a real terminal, in a real browser and with third-party clients in Node, and a type check of the scripts.
 
-    python -m tests.faces                     all of it
-    python -m tests.faces -k phone            some of it: what follows is pytest's
+    python -m tests.faces                     all tests
+    python -m tests.faces -k phone            some tests: the arguments are pytest's
 
-What is missing is installed where that may be done. Where it may not, the rest is tested, and it is said what was not: such a run has
-failed, since it says nothing about that.
+Missing programs are installed where possible. Otherwise the remaining tests run, the missing ones are named, and the run fails.
 """
 
 from __future__ import annotations
@@ -14,32 +12,32 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.faces import finding
+from tests.faces import installed_tools
 
 HERE = Path(__file__).parent
 CONSOLE, FROM_NPM = HERE / "console", (HERE / "agui", HERE / "ai_sdk", HERE / "types")
 
 
 def main(arguments: list[str]) -> int:
-    lacking, places = [], []
-    if finding.ensured(finding.tmux, "tmux"):
-        places += sorted(HERE.glob("test_*.py"))
+    missing, folders = [], []
+    if installed_tools.ensure_installed(installed_tools.find_tmux, "tmux"):
+        folders += sorted(HERE.glob("test_*.py"))
     else:
-        lacking.append(finding.NO_TMUX)
-    if finding.ensured(finding.browser, "chromium", "fonts-liberation"):
-        places.append(CONSOLE)
+        missing.append(installed_tools.NO_TMUX)
+    if installed_tools.ensure_installed(installed_tools.find_browser, "chromium", "fonts-liberation"):
+        folders.append(CONSOLE)
     else:
-        lacking.append(finding.NO_BROWSER)
-    if finding.packages():
-        places += FROM_NPM
+        missing.append(installed_tools.NO_BROWSER)
+    if installed_tools.ensure_npm_packages():
+        folders += FROM_NPM
     else:
-        lacking.append(finding.NO_CLIENTS)
+        missing.append(installed_tools.NO_CLIENTS)
     code = 0
-    if places:
-        code = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *map(str, places), *arguments]).returncode
-    for words in lacking:
-        print(f"make faces: {words}", file=sys.stderr)
-    return code or bool(lacking)
+    if folders:
+        code = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *map(str, folders), *arguments]).returncode
+    for message in missing:
+        print(f"make faces: {message}", file=sys.stderr)
+    return code or bool(missing)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What tests of the faces are given: servers and pages, which end with the test."""
+"""Fixtures: server processes and browser pages, which end with the test."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from legato.emulator import serve as emulated
 from tests.cli.conftest import Shell
-from tests.faces import finding
-from tests.faces.serving import Server
+from tests.faces import installed_tools
+from tests.faces.server_process import ServerProcess
 
 if TYPE_CHECKING:  # the terminal is tested where Playwright is not installed, too
     from playwright.sync_api import Browser
@@ -29,20 +29,20 @@ def shell(tmp_path: Path) -> Shell:
 
 @pytest.fixture(scope="session")
 def provider() -> Iterator[dict[str, str]]:
-    """A provider for all tests of a process, which outlives the servers that they kill: the variables that name it."""
-    with emulated(mind=HERE / "mind.yaml") as emulator:
+    """Return the environment variables of an emulated provider, which outlives the servers that tests kill."""
+    with emulated(fake_model=HERE / "fake_model.yaml") as emulator:
         yield {"OPENAI_BASE_URL": emulator.openai_url, "OPENAI_API_KEY": "any"}
 
 
 @pytest.fixture
-def serve(shell: Shell, provider: dict[str, str]) -> Iterator[Callable[..., Server]]:
-    """Start `legato serve desk:desk`, or what else is given; each server in the test's folder, with the test's own store."""
-    servers: list[Server] = []
+def serve(shell: Shell, provider: dict[str, str]) -> Iterator[Callable[..., ServerProcess]]:
+    """Start `legato serve desk:desk`, or with other arguments, in the test's folder and with the test's own store."""
+    servers: list[ServerProcess] = []
     (shell.folder / "desk.py").write_text((HERE / "desk.py").read_text())
 
-    def start(*arguments: str) -> Server:
+    def start(*arguments: str) -> ServerProcess:
         given = arguments or ("desk:desk", "--store", str(shell.folder / "desk.sqlite"))
-        servers.append(Server(shell.folder, {**shell.environment, **provider}, *given))
+        servers.append(ServerProcess(shell.folder, {**shell.environment, **provider}, *given))
         return servers[-1]
 
     yield start
@@ -53,16 +53,16 @@ def serve(shell: Shell, provider: dict[str, str]) -> Iterator[Callable[..., Serv
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests of a process; each page has a profile of its own."""
-    program = finding.browser()
+    """Return one browser for all tests of a process; each page has its own profile."""
+    program = installed_tools.find_browser()
     if not program:
-        pytest.fail(finding.NO_BROWSER)
+        pytest.fail(installed_tools.NO_BROWSER)
     from playwright.sync_api import sync_playwright
 
-    from tests.faces.browser import FLAGS
+    from tests.faces.browser import BROWSER_FLAGS
 
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        found = playwright.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
         yield found
         found.close()
 
@@ -80,10 +80,10 @@ _FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture
 def visits(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visits]:
-    """Pages. When the test is over, none of them may have complained."""
+    """Return the pages of a test, which must have no problems at its end."""
     from tests.faces.browser import Visits
 
     pages = Visits(browser, re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-"))
     yield pages
     pages.close(failed=request.node.stash.get(_FAILED, False))
-    assert not pages.complaints, "\n".join(pages.complaints)
+    assert not pages.problems, "\n".join(pages.problems)

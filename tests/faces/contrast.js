@@ -1,4 +1,4 @@
-// Words that do not stand out from what is behind them, as WCAG AA measures it: a sentence for each. Run in a page.
+// Returns a sentence for each text whose contrast is below WCAG AA. Run in a page.
 () => {
   const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const rgba = (colour) => {

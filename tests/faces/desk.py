@@ -1,4 +1,4 @@
-"""The program that is served to a browser: a user's file, which tests copy. `mind.yaml` has what its models say."""
+"""The program that most tests serve; tests copy it. `fake_model.yaml` has the replies of its models."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""A terminal with a screen, as tmux draws it: what a person sees, and not the bytes that made it."""
+"""A terminal screen as tmux renders it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 
 from tests.cli.conftest import LEGATO, Shell
 
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 
-class Screen:
-    """A terminal of its own server, so that nobody else's is touched."""
+class TmuxScreen:
+    """A terminal in a tmux server of its own, apart from the user's sessions."""
 
     def __init__(self, command: Sequence[str], folder: Path, environment: Mapping[str, str], columns: int = 100, rows: int = 30) -> None:
         self._server = f"legato-{uuid4().hex[:8]}"
@@ -27,23 +27,25 @@ class Screen:
         self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "one", "-x", str(columns), "-y", str(rows), "-c", str(folder), line)
 
     def _tmux(self, *arguments: str) -> str:
-        return subprocess.run(["tmux", "-L", self._server, *arguments], check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+        return subprocess.run(
+            ["tmux", "-L", self._server, *arguments], check=True, capture_output=True, text=True, timeout=TIMEOUT_S
+        ).stdout
 
-    def shown(self, colours: bool = False) -> str:
-        """What stands on the screen now, and what has left it at the top."""
+    def read(self, colours: bool = False) -> str:
+        """Return the text on the screen, with the scrollback."""
         return self._tmux("capture-pane", "-p", "-S", "-1000", "-J", *(["-e"] if colours else []), "-t", "one")
 
-    def until(self, words: str, times: int = 1) -> str:
-        """Wait until these words stand on the screen."""
-        deadline = time.monotonic() + PATIENCE
-        while (shown := self.shown()).count(words) < times:
+    def wait_for(self, words: str, times: int = 1) -> str:
+        """Wait until the text is on the screen, as often as `times`."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while (shown := self.read()).count(words) < times:
             if time.monotonic() > deadline:
                 pytest.fail(f"{words!r} was never shown:\n{shown}")
             time.sleep(0.05)
         return shown
 
     def type(self, line: str) -> None:
-        """Type a line, and the key that ends it."""
+        """Type a line and press Enter."""
         self.write(line)
         self.press("Enter")
 
@@ -56,18 +58,18 @@ class Screen:
     def resize(self, columns: int, rows: int) -> None:
         self._tmux("resize-window", "-t", "one", "-x", str(columns), "-y", str(rows))
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> TmuxScreen:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        subprocess.run(["tmux", "-L", self._server, "kill-server"], capture_output=True, timeout=PATIENCE)
+        subprocess.run(["tmux", "-L", self._server, "kill-server"], capture_output=True, timeout=TIMEOUT_S)
 
 
-def on_screen(shell: Shell, *arguments: str, folder: Path | None = None, columns: int = 100, rows: int = 30) -> Screen:
-    """A verb of the command, on a screen."""
-    return Screen([*LEGATO, *arguments], folder or shell.folder, environment(shell), columns, rows)
+def run_on_screen(shell: Shell, *arguments: str, folder: Path | None = None, columns: int = 100, rows: int = 30) -> TmuxScreen:
+    """Run a `legato` command in a terminal."""
+    return TmuxScreen([*LEGATO, *arguments], folder or shell.folder, make_environment(shell), columns, rows)
 
 
-def environment(shell: Shell) -> dict[str, str]:
-    """The variables of a person's terminal, which knows by itself how wide it is."""
+def make_environment(shell: Shell) -> dict[str, str]:
+    """Return the environment of a terminal, whose width tmux determines."""
     return {**shell.environment, "COLUMNS": "", "LANG": "C.UTF-8"}

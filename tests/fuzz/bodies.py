@@ -20,9 +20,9 @@ import httpx2
 
 from legato.emulator import serve
 from tests.fuzz.hostile import mutated
-from tests.providers.anthropic.cases import CASES as ANTHROPIC
-from tests.providers.chat.cases import CASES as CHAT
-from tests.providers.responses.cases import CASES as RESPONSES
+from tests.providers.rules.anthropic.cases import CASES as ANTHROPIC
+from tests.providers.rules.chat.cases import CASES as CHAT
+from tests.providers.rules.responses.cases import CASES as RESPONSES
 
 PATHS = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
 NAMES = ["bogus", "id", "type", "stream", "store", "content", "call_id", "status", "tools", "role", "thinking"]
@@ -37,7 +37,7 @@ JUNK: list[Any] = [
 def seeds() -> dict[str, list[dict[str, Any]]]:
     """The requests of every case of the law books, the legal and the illegal ones."""
     return {
-        api: [body for case in cases for body in (case.breaks, case.obeys) if isinstance(body, dict)]
+        api: [body for case in cases for body in (case.illegal, case.legal) if isinstance(body, dict)]
         for api, cases in (("responses", RESPONSES), ("chat", CHAT), ("anthropic", ANTHROPIC))
     }
 
@@ -135,7 +135,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     begun, answers = time.monotonic(), Answers()
-    with serve(keep=10) as emulator:
+    with serve(max_exchanges=10) as emulator:
         for answers in attack(emulator.url, given.times, given.seed):
             if sys.stderr.isatty() or answers.tried % 5000 == 0:
                 print(f"\r{answers.tried:,} bodies, {len(answers.wrong)} wrong", end="", flush=True, file=sys.stderr)

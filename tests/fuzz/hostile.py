@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from legato import Agent, HandoffBuilder
-from legato.core.codec import decode, encode
+from legato.core.codec import decode_fact, encode_fact
 from legato.core.history_policies import Everything
-from legato.core.planner import plan, status
+from legato.core.planner import derive_status, make_plan
 from legato.core.state import fold
-from legato.core.turn_context import Frame, ToolSpec, decode_frame, encode_frame
-from legato.core.view import visible
+from legato.core.turn_context import ToolSpec, TurnContext, decode_turn_context, encode_turn_context
+from legato.core.view import select_groups
 from legato.core.workflow_graph import ToolRules
 from legato.errors import CodecError, DefinitionChanged, IllegalFact
-from legato.runtime.transcript import messages_of
-from legato.runtime.transfer import unpack
+from legato.runtime.transcript import list_messages
+from legato.runtime.transfer import decode_session
 from legato.testing import ScriptedModel, call, handoff
 from legato.tools import BadArguments, tool
-from tests.core.golden import GOLDEN, lines
-from tests.core.ledgers import graph
+from tests.core.fact_builders import make_graph
+from tests.core.golden import GOLDEN, read_lines
 
-GRAPH = graph(ToolRules("t", admission=True))
+GRAPH = make_graph(ToolRules("t", needs_check=True))
 
 WORDS = [
     b"null",
@@ -112,9 +112,9 @@ def _change(value: object, dice: random.Random) -> None:
 
 def fold_lines(data: bytes) -> None:
     """A whole ledger, a fact per line: decoded, folded, asked what is owed, and shown."""
-    state = fold(decode(line) for line in data.split(b"\n") if line)
-    now = plan(state, GRAPH, 99)
-    repr((now, status(state, GRAPH), messages_of(state), [group.entries for group in visible(state, Everything(), "a")]))
+    state = fold(decode_fact(line) for line in data.split(b"\n") if line)
+    now = make_plan(state, GRAPH, 99)
+    repr((now, derive_status(state, GRAPH), list_messages(state), [group.entries for group in select_groups(state, Everything(), "a")]))
 
 
 @tool
@@ -125,7 +125,7 @@ def order(order_id: str, cents: int, items: list[dict[str, float]] | None = None
 
 def load(data: bytes) -> None:
     """A session as text, as `workflow.load` reads it."""
-    unpack(data.decode("utf-8", "surrogateescape"), "w", None)
+    decode_session(data.decode("utf-8", "surrogateescape"), "w", None)
 
 
 @dataclass
@@ -140,13 +140,13 @@ class Target:
 
 def targets() -> dict[str, Target]:
     ledgers = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.jsonl"))]
-    facts = [line for path in sorted(GOLDEN.rglob("*.jsonl")) for line in lines(path)]
-    frame = encode_frame(Frame("a", "Be kind.", ("m",), (ToolSpec("t", "d", '{"type":"object"}'),)))[1]
+    facts = [line for path in sorted(GOLDEN.rglob("*.jsonl")) for line in read_lines(path)]
+    frame = encode_turn_context(TurnContext("a", "Be kind.", ("m",), (ToolSpec("t", "d", '{"type":"object"}'),)))[1]
     arguments = [b'{"order_id": "7", "cents": 100, "items": [{"a": 1.5}]}', b'{"order_id":"7","cents":1}']
     return {
-        "a fact": Target(decode, facts, (CodecError,), well_written=True),
+        "a fact": Target(decode_fact, facts, (CodecError,), well_written=True),
         "a ledger": Target(fold_lines, ledgers, (CodecError, IllegalFact), well_written=True),
-        "a frame": Target(decode_frame, [frame], (CodecError,)),
+        "a frame": Target(decode_turn_context, [frame], (CodecError,)),
         "a session as text": Target(load, [asyncio.run(_portable()).encode()], (CodecError, IllegalFact, DefinitionChanged)),
         "a model's arguments": Target(lambda data: order.validate(data.decode("utf-8", "surrogateescape")), arguments, (BadArguments,)),
     }
@@ -180,8 +180,8 @@ def attack(target: Target, times: int, seed: int) -> Iterator[Findings]:
         try:
             decoded = target.decoder(data)
             findings.accepted += 1
-            if target.decoder is decode:
-                assert decode(encode(decoded)) == decoded, "what was accepted is not read back the same"  # type: ignore[arg-type]
+            if target.decoder is decode_fact:
+                assert decode_fact(encode_fact(decoded)) == decoded, "what was accepted is not read back the same"  # type: ignore[arg-type]
         except target.own as error:
             findings.refused[error.code] = findings.refused.get(error.code, 0) + 1  # type: ignore[attr-defined]
         except Exception as error:

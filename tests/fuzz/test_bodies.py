@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from legato.emulator import serve
-from legato.emulator.chat.dialect import ChatDialect
+from legato.emulator.chat.adapter import ChatAdapter
 from tests.fuzz.bodies import attack
 from tests.provider_types import recording
 
 
 def test_a_spoiled_request_gets_an_answer_or_a_typed_refusal() -> None:
-    with serve(keep=10) as emulator:
+    with serve(max_exchanges=10) as emulator:
         *_, answers = attack(emulator.url, 1_500, seed=11)
     assert answers.wrong == []
     assert answers.tried == sum(answers.statuses.values()) == 1_500
@@ -22,14 +22,14 @@ def test_a_spoiled_request_gets_an_answer_or_a_typed_refusal() -> None:
 
 
 def test_a_law_book_that_breaks_is_found(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    judge = ChatDialect.judge
+    judge = ChatAdapter.find_violations
 
-    def careless(self: ChatDialect, ask: Any) -> Any:
+    def careless(self: ChatAdapter, ask: Any) -> Any:
         ask.body["messages"][0]["content"].upper()
         return judge(self, ask)
 
-    monkeypatch.setattr(ChatDialect, "judge", careless)
-    with serve(keep=10) as emulator:
+    monkeypatch.setattr(ChatAdapter, "find_violations", careless)
+    with serve(max_exchanges=10) as emulator:
         *_, answers = attack(emulator.url, 200, seed=11)
     broken = [wrong for wrong in answers.wrong if wrong.startswith("chat: 500 Internal Server Error for ")]
     assert len(broken) == answers.statuses[500] > 5
@@ -37,15 +37,15 @@ def test_a_law_book_that_breaks_is_found(monkeypatch: pytest.MonkeyPatch, caplog
 
 
 def test_a_refusal_without_an_error_object_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse = ChatDialect.refuse
+    refuse = ChatAdapter.reply_to_violations
 
-    def untyped(self: ChatDialect, ask: Any, complaints: Any) -> Any:
+    def untyped(self: ChatAdapter, ask: Any, complaints: Any) -> Any:
         refusal = refuse(self, ask, complaints)
         refusal.body["error"].pop("type")
         return refusal
 
-    monkeypatch.setattr(ChatDialect, "refuse", untyped)
-    with serve(keep=10) as emulator:
+    monkeypatch.setattr(ChatAdapter, "reply_to_violations", untyped)
+    with serve(max_exchanges=10) as emulator:
         *_, answers = attack(emulator.url, 100, seed=11)
     assert answers.statuses[500] == 0
     assert any("without an error object" in wrong for wrong in answers.wrong)

@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument("--streams", type=int, default=200, help="how many at once")
     parser.add_argument("--requests", type=int, default=400, help="how many one after another, for the ratio")
     given = parser.parse_args()
-    with serve(keep=10) as emulator, serve_bare(emulator.openai_url) as bare:
+    with serve(max_exchanges=10) as emulator, serve_bare(emulator.openai_url) as bare:
         at_once = client("streams", emulator.openai_url, given.streams)
         print(f"{given.streams} streams at once: {at_once['whole']} whole, {at_once['failed']} failed, {at_once['seconds']:.1f} s")
         wrong = at_once["whole"] != given.streams

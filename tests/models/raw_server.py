@@ -1,4 +1,4 @@
-"""A server that sends exactly the bytes that a test gives, over real connections: for what no HTTP framework would send."""
+"""A server that sends exactly the bytes that a test writes, over real connections: for what no HTTP framework would send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 
 class RawServer:
-    """Answers each request on a connection by calling `answer(writer)`, until the client hangs up or `answer` closes the connection."""
+    """A server that calls `answer(writer)` for each request, until the client or `answer` closes the connection."""
 
     def __init__(self, answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> None:
         self._answer = answer
@@ -17,7 +17,7 @@ class RawServer:
         self._open = 0
         self._changed = asyncio.Condition()
 
-    async def all_closed(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Wait until no client holds a connection."""
         async with self._changed:
             await self._changed.wait_for(lambda: not self._open)
@@ -47,9 +47,9 @@ async def _read_request(reader: asyncio.StreamReader) -> None:
 
 
 @asynccontextmanager
-async def raw_server(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[RawServer]:
-    """Serve on a free port of this machine."""
-    made = RawServer(answer)
-    async with await asyncio.start_server(made.serve, "127.0.0.1", 0) as server:
-        made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        yield made
+async def serve_raw(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[RawServer]:
+    """Run a raw server on a free port."""
+    raw = RawServer(answer)
+    async with await asyncio.start_server(raw.serve, "127.0.0.1", 0) as server:
+        raw.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield raw

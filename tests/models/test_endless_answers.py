@@ -1,4 +1,4 @@
-"""A provider that sends pings for ever, over real HTTP: `timeout=` and `Limits(seconds=)` end the request all the same."""
+"""Providers that send pings forever, over real HTTP: `timeout=` and `Limits(seconds=)` end the request."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from legato import Agent, HandoffBuilder, Limits
 from legato.core.facts import ModelRequestFailed
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses, Price, Usage
 from legato.testing import ScriptedModel
-from legato.testing.loop import SimulatedLoop
+from legato.testing.simulated_event_loop import SimulatedLoop
 
 STARTED = {"type": "message_start", "message": {"type": "message", "content": [], "usage": {"input_tokens": 7, "output_tokens": 1}}}
-PING_SECONDS = 0.005
+PING_INTERVAL_S = 0.005
 
 
 class PingingProvider:
-    """Answers at once, and then sends nothing but signs of life until its client hangs up."""
+    """A provider that answers at once, and then sends only pings until its client hangs up."""
 
     def __init__(self) -> None:
         self.port = 0
         self._answering = 0
         self._idle = asyncio.Condition()
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until every client has hung up."""
         async with self._idle:
             await self._idle.wait_for(lambda: not self._answering)
@@ -63,7 +63,7 @@ class PingingProvider:
                 writer.write(ping)
                 await writer.drain()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(reader.read(1), PING_SECONDS)
+                    await asyncio.wait_for(reader.read(1), PING_INTERVAL_S)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def provider() -> AsyncIterator[PingingProvider]:
         yield pinging
 
 
-def own_client(url: str, timeout: float = 600.0, **more: Any) -> OpenAIResponses:
+def make_with_client(url: str, timeout: float = 600.0, **more: Any) -> OpenAIResponses:
     client = openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=0, timeout=timeout)
     return OpenAIResponses("m", client=client, **more)
 
@@ -83,7 +83,7 @@ MODELS: dict[str, Callable[..., Any]] = {
     "responses": lambda url, **more: OpenAIResponses("m", base_url=f"{url}/v1", api_key="any", **more),
     "chat": lambda url, **more: OpenAIChat("m", base_url=f"{url}/v1", api_key="any", **more),
     "anthropic": lambda url, **more: Anthropic("m", base_url=url, api_key="any", prices={"m": Price(1, 1)}, **more),
-    "client of the caller": lambda url, **more: own_client(f"{url}/v1", **more),
+    "client of the caller": lambda url, **more: make_with_client(f"{url}/v1", **more),
 }
 
 
@@ -96,7 +96,7 @@ async def test_timeout_bounds_the_whole_request(make: Callable[..., Any], stream
         result = await go_on()
         assert (result.status, result.error) == ("failed", f"{model.name}: no whole reply within 0.2 s")
     await model.close()
-    await provider.idle()
+    await provider.wait_until_idle()
 
 
 async def test_timeout_has_the_next_model_asked(provider: PingingProvider) -> None:
@@ -113,7 +113,7 @@ async def test_seconds_limit_bounds_the_whole_request(make: Callable[..., Any], 
     result = await session.run("Hello")
     await model.close()
     assert (result.status, [request.limit for request in result.pending]) == ("pending", ["seconds"])
-    await provider.idle()
+    await provider.wait_until_idle()
 
 
 class EndlessLine(httpx2.AsyncByteStream):
@@ -127,7 +127,7 @@ class EndlessLine(httpx2.AsyncByteStream):
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
 async def test_endless_line_is_not_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legato.models.sdk.MAX_REPLY_BYTES", 100_000)
+    monkeypatch.setattr("legato.models.sdk_client.MAX_REPLY_BYTES", 100_000)
     transport = httpx2.MockTransport(lambda request: httpx2.Response(200, headers={"content-type": kind}, stream=EndlessLine()))
     client = openai.AsyncOpenAI(api_key="any", max_retries=0, http_client=httpx2.AsyncClient(transport=transport))
     result = await HandoffBuilder("desk", [Agent("a", model=OpenAIChat("m", client=client))]).build().session("s").run("Hello")
@@ -135,7 +135,7 @@ async def test_endless_line_is_not_kept(kind: str, monkeypatch: pytest.MonkeyPat
 
 
 class PingingBody(httpx2.AsyncByteStream):
-    """A message begins, and then there are only pings, one a second."""
+    """The beginning of a message, and then one ping per second."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield f"event: message_start\ndata: {json.dumps(STARTED)}\n\n".encode()
@@ -146,7 +146,7 @@ class PingingBody(httpx2.AsyncByteStream):
 
 @pytest.mark.parametrize(("timeout", "limit"), [(30.0, 600), (600.0, 30)], ids=["timeout", "limit"])
 def test_usage_of_a_stopped_request_is_counted(timeout: float, limit: float) -> None:
-    """What the provider has told of its cost before the request was stopped is paid for. In virtual time."""
+    """The usage that the provider reported before the request was stopped counts. In virtual time."""
 
     async def test() -> None:
         transport = httpx2.MockTransport(lambda request: httpx2.Response(200, stream=PingingBody()))

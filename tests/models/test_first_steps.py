@@ -1,4 +1,4 @@
-"""What somebody is told who has no SDK, no key, or no model yet."""
+"""Errors for users without an SDK, a key or a model."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def test_without_a_key_the_ways_out_are_named(model: str, monkeypatch: pytest.Mo
     assert f"set {key}, or pass api_key=...; to try it without, let the emulator stand in" in result.error
 
 
-def test_without_a_model_it_is_said_how_one_is_written() -> None:
+def test_missing_model_error_shows_an_example() -> None:
     with pytest.raises(BadInput, match=r'write Agent\(name=\.\.\., model="openai:gpt-5\.1"\)'):
         Agent("clerk").run_sync("Hello")

@@ -1,4 +1,4 @@
-"""Options that the Responses API does not have are refused when the model is made, not left out in silence."""
+"""Options that the Responses API does not have are refused when the model is made, not silently left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from legato.models import AzureOpenAIResponses, OpenAIResponses
 
 @pytest.mark.parametrize("kind", [OpenAIResponses, AzureOpenAIResponses])
 @pytest.mark.parametrize("option", [{"stop": ("END",)}, {"seed": 7}, {"thinking_tokens": 1024}, {"compatible": True}], ids=str)
-def test_an_option_of_another_api_is_refused_by_name(kind: type[OpenAIResponses], option: dict[str, Any]) -> None:
+def test_option_of_another_api_is_refused(kind: type[OpenAIResponses], option: dict[str, Any]) -> None:
     (name,) = option
     with pytest.raises(BadInput, match=f"has no option '{name}'"):
         kind("gpt-5.1", **option)

@@ -9,8 +9,8 @@ import asyncio
 from typing import Any, NamedTuple
 
 from legato import Agent, HandoffBuilder, Workflow, tool
-from legato.core.view import Request
-from legato.models.base import Emit
+from legato.core.view import ModelRequest
+from legato.models.model import Emit
 from legato.testing import ScriptedModel, call
 
 PAUSE_S = 0.1
@@ -21,7 +21,7 @@ ORDER = '{"order": "7", "amount": 24.5}'
 class SlowSpeaker(ScriptedModel):
     """Says a word at a time, with pauses, so that what is streamed comes in several pieces."""
 
-    async def _speak(self, text: str, emit: Emit) -> None:
+    async def _emit_text(self, text: str, emit: Emit) -> None:
         for number, word in enumerate(text.split(" ")):
             emit(f" {word}" if number else word)
             await asyncio.sleep(PAUSE_S)
@@ -76,11 +76,11 @@ def _desk(name: str) -> Workflow:
     return HandoffBuilder(name, [Agent("desk", model=SlowSpeaker(_reply), tools=[refund])]).build()
 
 
-def _reply(seen: Request) -> Any:
+def _reply(seen: ModelRequest) -> Any:
     last = seen.messages[-1]
     if last.role == "tool":
         return last.text if "refunded" in last.text else f"It is {last.text}."
-    if seen.frame.output:
+    if seen.turn_context.output:
         return ORDER
     if "weather" in last.text:
         return call("get_weather", city="Oslo")

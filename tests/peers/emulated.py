@@ -36,8 +36,8 @@ def agents(python: Path, api: str) -> tuple[Emulator, dict[str, object], list[st
     with serve() as emulator:
         told = run(python, "agents_sdk.py", emulator.openai_url, api)
         wrong = [f"{way}: nobody said anything" for way, end in told.items() if not end.get("output")]
-        handed = [exchange for exchange in emulator.exchanges if "transfer_to_" in str(exchange.reply)]
-        worked = [exchange for exchange in emulator.exchanges if "one teapot" in str(exchange.request)]
+        handed = [exchange for exchange in emulator.exchanges if "transfer_to_" in str(exchange.reply_body)]
+        worked = [exchange for exchange in emulator.exchanges if "one teapot" in str(exchange.request_body)]
         if len(handed) < len(told) or len(worked) < len(told):
             wrong.append(f"{len(handed)} handoffs and {len(worked)} tool outputs in {len(told)} conversations")
         return emulator, told, wrong
@@ -90,7 +90,7 @@ def run(python: Path, program: str, *arguments: str) -> dict[str, dict[str, obje
 
 
 def judge(title: str, emulator: Emulator, told: object, wrong: list[str]) -> int:
-    refused = [exchange for exchange in emulator.exchanges if exchange.asks and exchange.status >= 400]
-    wrong += [f"refused: {exchange} {exchange.verdict}" for exchange in refused]
+    refused = [exchange for exchange in emulator.exchanges if exchange.is_model_request and exchange.status >= 400]
+    wrong += [f"refused: {exchange} {exchange.violations}" for exchange in refused]
     print(f"{title}: {emulator.summary()}; {'; '.join(wrong) if wrong else 'all accepted'}")
     return len(wrong)

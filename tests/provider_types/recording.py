@@ -58,13 +58,13 @@ class Recording:
 
 def install() -> None:
     """Keep the answers of all emulators and servers that are started from now on."""
-    import legato.emulator.running
-    import legato.server.running
-    from legato.emulator.anthropic.dialect import AnthropicDialect
-    from legato.emulator.chat.dialect import ChatDialect
-    from legato.emulator.responses.dialect import ResponsesDialect
+    import legato.emulator.server
+    import legato.server.server_runner
+    from legato.emulator.anthropic.adapter import AnthropicAdapter
+    from legato.emulator.chat.adapter import ChatAdapter
+    from legato.emulator.responses.adapter import ResponsesAdapter
 
-    make_emulator, make_server = legato.emulator.running.make_app, legato.server.running.make_app
+    make_emulator, make_server = legato.emulator.server.make_app, legato.server.server_runner.make_app
 
     def make_recorded_emulator(*given: Any, **named: Any) -> Any:
         app = make_emulator(*given, **named)
@@ -74,11 +74,11 @@ def install() -> None:
     def make_recorded_server(*given: Any, **named: Any) -> Any:
         return Recording(make_server(*given, **named), "server")
 
-    for dialect in (ResponsesDialect, ChatDialect, AnthropicDialect):
-        for method in ("answer", "refuse", "fail"):
-            setattr(dialect, method, _recorded(getattr(dialect, method)))
-    legato.emulator.running.make_app = make_recorded_emulator  # type: ignore[assignment]
-    legato.server.running.make_app = make_recorded_server  # type: ignore[assignment]
+    for adapter in (ResponsesAdapter, ChatAdapter, AnthropicAdapter):
+        for method in ("make_reply", "reply_to_violations", "reply_to_failure"):
+            setattr(adapter, method, _recorded(getattr(adapter, method)))
+    legato.emulator.server.make_app = make_recorded_emulator  # type: ignore[assignment]
+    legato.server.server_runner.make_app = make_recorded_server  # type: ignore[assignment]
 
 
 def _recorded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,7 +91,7 @@ def _recorded(method: Callable[..., Any]) -> Callable[..., Any]:
             status = getattr(answered, "status", 200)
             emulator_error = {"x-legato-error": "1"} if getattr(given[0] if given else None, "kind", "") == "emulator" else {}
             headers = {"content-type": "application/json", **emulator_error}
-            path = ("/openai/v1" if ask.azure else "") + PATHS[ask.api].removeprefix("/v1" if ask.azure else "")
+            path = ("/openai/v1" if ask.is_azure else "") + PATHS[ask.api].removeprefix("/v1" if ask.is_azure else "")
             about = ["emulator", "POST", path, dict(ask.headers), status]
             KEPT.append(([*about, headers, b"", True], [msgspec.json.encode(answered.body)]))
             if events := getattr(answered, "events", ()):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from legato.emulator import serve
-from legato.emulator.minds.base import Thought, Use, Words
+from legato.emulator.fake_models.base import ReplyCall, ReplyText, ReplyThought
 from tests.emulator.conftest import fetch
 from tests.provider_types import recording
 from tests.provider_types.answers import SentAnswer, findings_in
@@ -37,7 +37,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 def recorded() -> dict[tuple[str, bool], SentAnswer]:
     """An answer of each API with words and a call, whole and streamed, as it was sent."""
     found = {}
-    with serve(mind=lambda prompt: [Thought("Hm."), Words("One moment."), Use("look_up", "{}")]) as emulator:
+    with serve(fake_model=lambda prompt: [ReplyThought("Hm."), ReplyText("One moment."), ReplyCall("look_up", "{}")]) as emulator:
         for path, request in REQUESTS.items():
             for streamed in (False, True):
                 answer = fetch("POST", emulator.url + path, json={**request, "stream": streamed}, headers=KEYS)

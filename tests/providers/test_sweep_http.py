@@ -1,4 +1,4 @@
-"""Random conversations through the providers' own SDKs over real HTTP: nothing is refused, and each agent is told what it should see."""
+"""Random conversations through the providers' own SDKs over real HTTP: nothing is refused, and requests have the agents' views."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ from collections import Counter
 
 import pytest
 
-from tests.providers.sweep.bugs import seeded
-from tests.providers.sweep.http import Mouth, converse, differences, noted, running
-from tests.providers.sweep.lines import LINES
+from tests.providers.next_reply_model import NextReplyModel
+from tests.providers.sweep.format_variants import VARIANTS
+from tests.providers.sweep.http_conversations import find_differences, play_conversation, read_exchanges, serve_strictly
+from tests.providers.sweep.seeded_bugs import seed_bug
 
 
 @pytest.mark.parametrize("seeds", [range(35), range(35, 70)], ids=str)
-async def test_random_conversations_over_http(seeds: range) -> None:
-    mouth, wrong, asked = Mouth(), list[str](), []
-    async with running(mouth) as emulator:
+async def test_random_http_conversations_are_legal_and_complete(seeds: range) -> None:
+    fake_model, problems, requests = NextReplyModel(), list[str](), []
+    async with serve_strictly(fake_model) as emulator:
         for seed in seeds:
-            found, requests = await converse(seed, emulator, mouth)
-            wrong += found
-            asked += requests
-        assert wrong + differences(await noted(emulator), asked) == []
+            new_problems, new_requests = await play_conversation(seed, emulator, fake_model)
+            problems += new_problems
+            requests += new_requests
+        assert problems + find_differences(await read_exchanges(emulator), requests) == []
         assert emulator.log.refusals == {}
-    counted = Counter(line.name for _, line, _ in asked)
-    assert {line.name for line in LINES if counted[line.name] < 10} == set()
+    counts = Counter(variant.name for _, variant, _ in requests)
+    assert {variant.name for variant in VARIANTS if counts[variant.name] < 10} == set()
 
 
-@pytest.mark.parametrize("sentence", ["ids that come twice are kept", "over Responses the last output of a reply is dropped"])
-async def test_a_bug_is_found_over_http(sentence: str) -> None:
-    mouth = Mouth()
-    with seeded(sentence):
-        async with running(mouth) as emulator:
+@pytest.mark.parametrize("sentence", ["repeated ids are kept", "over Responses the last output of a reply is dropped"])
+async def test_seeded_bug_is_found_over_http(sentence: str) -> None:
+    fake_model = NextReplyModel()
+    with seed_bug(sentence):
+        async with serve_strictly(fake_model) as emulator:
             for seed in range(60):
-                wrong, asked = await converse(seed, emulator, mouth)
-                if wrong or differences(await noted(emulator), asked):
+                problems, requests = await play_conversation(seed, emulator, fake_model)
+                if problems or find_differences(await read_exchanges(emulator), requests):
                     return
-    pytest.fail("nobody sees it")
+    pytest.fail("the bug was not detected")

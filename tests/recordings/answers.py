@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from legato.core.facts import Call, Item, Reasoning, Refusal, Words
+from legato.core.facts import Call, OutputText, Reasoning, Refusal, ReplyItem
 
 CREATED = 1_790_000_000
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -20,7 +20,7 @@ JSON = dict[str, Any]
 class Speech:
     """The words and calls of one answer, and why it ends: stop, length or filter. `thought` stands before them."""
 
-    items: tuple[Item, ...]
+    items: tuple[ReplyItem, ...]
     finish: str = "stop"
     thought: str = ""
 
@@ -29,12 +29,12 @@ def _name(tool: str) -> str:
     """A tool's name as the model was told it."""
     if LEGAL_NAME.fullmatch(tool):
         return tool
-    from legato.providers.rules.names import wire_name
+    from legato.providers.rules.identifiers import sanitize_tool_name
 
-    return wire_name(tool)
+    return sanitize_tool_name(tool)
 
 
-def _items(speech: Speech, number: int) -> Iterator[tuple[Item, str]]:
+def _items(speech: Speech, number: int) -> Iterator[tuple[ReplyItem, str]]:
     """The items, each with an id; calls have the id of their script if it says one."""
     if speech.thought:
         yield Reasoning(speech.thought), f"{number}_t"
@@ -60,7 +60,7 @@ def _output(speech: Speech, number: int, body: JSON) -> list[JSON]:
             case Call():
                 said = {"call_id": id, "name": _name(item.tool), "arguments": item.arguments}
                 output.append({**own, "type": "function_call", "status": "completed", **said})
-            case Words(text=text):
+            case OutputText(text=text):
                 part: JSON = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
                 output.append({**own, "type": "message", "role": "assistant", "status": "completed", "content": [part]})
             case Refusal(text=text):
@@ -121,7 +121,7 @@ def stream_response(whole: JSON) -> Iterator[JSON]:
 
 def write_completion(speech: Speech, number: int, body: JSON) -> JSON:
     """A whole completion."""
-    words = "\n\n".join(item.text for item in speech.items if isinstance(item, Words))
+    words = "\n\n".join(item.text for item in speech.items if isinstance(item, OutputText))
     refusal = "\n\n".join(item.text for item in speech.items if isinstance(item, Refusal))
     calls = [
         {"id": id, "type": "function", "function": {"name": _name(item.tool), "arguments": item.arguments}}
@@ -177,7 +177,7 @@ def write_message(speech: Speech, number: int, body: JSON) -> JSON:
             case Call():
                 use = {"id": id, "name": _name(item.tool), "input": _input(item.arguments)}
                 content.append({"type": "tool_use", **use})
-            case Words(text=text) | Refusal(text=text):
+            case OutputText(text=text) | Refusal(text=text):
                 content.append({"type": "text", "text": text})
     calls = any(isinstance(item, Call) for item in speech.items)
     refused = speech.finish == "filter" or any(isinstance(item, Refusal) for item in speech.items)

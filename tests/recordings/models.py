@@ -9,8 +9,8 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from legato.core.model_reply import Reply
-from legato.core.view import Request
+from legato.core.model_reply import ModelReply
+from legato.core.view import ModelRequest
 from legato.models import Anthropic, AzureOpenAIResponses, OpenAIChat, OpenAIResponses
 from legato.testing import ScriptedModel
 from tests.recordings.answers import Speech
@@ -71,7 +71,7 @@ KINDS: dict[str, Kind] = {
 class Speaker:
     """A model that says over HTTP what a script says: its provider answers with the words of the script."""
 
-    def __init__(self, script: Callable[[Request], Any], model: Any, thinks: bool) -> None:
+    def __init__(self, script: Callable[[ModelRequest], Any], model: Any, thinks: bool) -> None:
         self._script = script
         self._model = model
         self._thinks = thinks
@@ -79,29 +79,29 @@ class Speaker:
         self.name: str = model.name
         self.options_text: str = model.options_text
 
-    async def reply(self, request: Request, emit: Any) -> Reply:
+    async def reply(self, request: ModelRequest, emit: Any) -> ModelReply:
         scripted = self._script(request)
         return await self.say(await scripted if isawaitable(scripted) else scripted, request, emit)
 
-    async def say(self, scripted: Reply, request: Request, emit: Any) -> Reply:
+    async def say(self, scripted: ModelReply, request: ModelRequest, emit: Any) -> ModelReply:
         """Ask the real model, and let its provider say this."""
         if not scripted.items:
             return scripted  # no provider says nothing at all
         self._count += 1
         speech.set(Speech(scripted.items, scripted.finish, f"This is thought {self._count}." if self._thinks else ""))
-        spoken: Reply = await self._model.reply(request, emit)
+        spoken: ModelReply = await self._model.reply(request, emit)
         return spoken
 
 
 class KeepingSpeaker(Speaker):
     """A speaker whose provider keeps the conversation."""
 
-    async def conversation_for(self, request: Request) -> str:
+    async def conversation_for(self, request: ModelRequest) -> str:
         id: str = await self._model.conversation_for(request)
         return id
 
 
-def speaker_of(script: Callable[[Request], Any], model: Any, thinks: bool) -> Speaker:
+def speaker_of(script: Callable[[ModelRequest], Any], model: Any, thinks: bool) -> Speaker:
     """A speaker for a real model."""
     keeps = getattr(model.options, "memory", "") == "conversation"
     return (KeepingSpeaker if keeps else Speaker)(script, model, thinks)
@@ -114,10 +114,10 @@ def scripts_spoken_by(model: Any, thinks: bool) -> Iterator[None]:
     script = ScriptedModel.reply
     speaker = speaker_of(lambda request: None, model, thinks)
 
-    async def reply(self: ScriptedModel, request: Request, emit: Any) -> Reply:
+    async def reply(self: ScriptedModel, request: ModelRequest, emit: Any) -> ModelReply:
         return await speaker.say(await script(self, request, lambda text: None), request, emit)
 
-    async def conversation_for(self: ScriptedModel, request: Request) -> str:
+    async def conversation_for(self: ScriptedModel, request: ModelRequest) -> str:
         id: str = await model.conversation_for(request)
         return id
 

@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 
 from legato.stores import MemoryStore
-from legato.testing.faults import FailingStore
+from legato.testing.failing_store import FailingStore
 from tests.recordings.models import Kind, scripts_spoken_by
 from tests.recordings.provider import Provider, Trouble, in_place_of_connections
 from tests.recordings.virtual_time import Endless, Stopped, VirtualLoop, run_virtually
 
 MAX_RESUMES = 12
-"""How many failures of models a person of a story resumes after."""
+"""The number of model failures after which the user of a story resumes."""
 
 MAX_STEPS = 300
-"""How many things a person does in one life of the process."""
+"""The number of steps that a user takes in one life of the process."""
 
 MAX_LIVES = 40
 """How often a process may be killed and started again."""
@@ -56,7 +56,7 @@ def ways_of(kind: Kind) -> tuple[Way, ...]:
 
 @dataclass
 class Played:
-    """A story that was told: its requests, the facts of all its sessions, and the error that ended it, if any."""
+    """A story that was played: its requests, the facts of all its sessions, and the error that ended it, if any."""
 
     requests: list[bytes]
     facts: list[str]
@@ -66,7 +66,7 @@ class Played:
 def play(story: Any, kind: Kind | None, way: Way, seed: str) -> Played:
     """Tell a story once, in virtual time. Without a kind, its agents have models of their own."""
     provider, store = Provider(way.trouble), MemoryStore()
-    telling = _Telling(story, kind, way, store, provider)
+    telling = _StoryPlay(story, kind, way, store, provider)
     error, now = "", 0.0
     with in_place_of_connections(provider):
         for life in range(MAX_LIVES):
@@ -82,12 +82,12 @@ def play(story: Any, kind: Kind | None, way: Way, seed: str) -> Played:
     return Played(provider.requests, facts_of(store), error)
 
 
-class _Telling:
-    """One story, told in as many lives of a process as it takes."""
+class _StoryPlay:
+    """One story, played in as many lives of a process as it takes."""
 
     def __init__(self, story: Any, kind: Kind | None, way: Way, store: MemoryStore, provider: Provider) -> None:
-        person = replace(story.person, resumes=max(story.person.resumes, MAX_RESUMES), steps=MAX_STEPS)
-        self._story = replace(story, person=person, build=self._build, check=lambda told: None)
+        user = replace(story.user, max_resumes=max(story.user.max_resumes, MAX_RESUMES), max_steps=MAX_STEPS)
+        self._story = replace(story, user=user, build=self._build, check=lambda told: None)
         self._real_build = story.build
         self._kind = kind
         self._way = way
@@ -101,18 +101,18 @@ class _Telling:
         return self._real_build(store, world)
 
     async def live(self, loop: VirtualLoop) -> str:
-        """Tell the story until it is over, or the process is. The error that ended it, if any."""
+        """Play the story until it is over, or the process is. The error that ended it, if any."""
         store: Any = self._store
         if self._way.trouble == "killed":
             if self._process is not None:
-                await self._process.bury()
+                await self._process.release_leases()
             store = self._process = FailingStore(self._store)
             store.on_death = loop.stop
             self._provider.kill = store.die
         kind = self._kind
         with scripts_spoken_by(kind.make(self._way.stream), kind.thinks) if kind is not None else nullcontext():
             try:
-                await self._story.tell(store, self._way.stream, self._world)
+                await self._story.run(store, self._way.stream, self._world)
             except (Exception, asyncio.CancelledError) as raised:
                 return f"{type(raised).__name__}: {raised}"
         return ""
@@ -154,7 +154,7 @@ def _members(kind: type[Any]) -> list[tuple[str, Any]]:
 
 def stories() -> dict[str, Any]:
     """Every story of the crash sweep, by its sentence."""
-    from tests.crash.own_stories import OWN
-    from tests.stories.all import STORIES
+    from tests.crash.crash_stories import CRASH_STORIES
+    from tests.stories.all_stories import STORIES
 
-    return {**OWN, **STORIES}
+    return {**CRASH_STORIES, **STORIES}

@@ -1,4 +1,4 @@
-"""Random conversations: a workflow, models, tools and a person by dice, the same for the same number.
+"""Random conversations: a workflow, models, tools and a user by dice, the same for the same number.
 
 Every roll of the dice has a name of its own, made of what is decided. So a conversation does not change where a version takes more steps,
 asks in another order or draws other names.
@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 from legato import Agent, ClientTool, HandoffBuilder, Limits, Workflow, guardrail, history, image, tool
-from legato.core.facts import Call, Refusal, Usage, Words
-from legato.core.model_reply import Reply
+from legato.core.facts import Call, OutputText, Refusal, Usage
+from legato.core.model_reply import ModelReply
 from legato.errors import ModelFailed
 from tests.recordings.models import KINDS, speaker_of
 
@@ -37,20 +37,20 @@ ALL_KINDS = tuple(KINDS)
 
 
 def random_story(number: int, like: Any) -> Any:
-    """The story of this number. `like` is any other story: its person is replaced, and how it is built."""
+    """The story of this number. `like` is any other story: its user is replaced, and how it is built."""
     dice = Random(f"person {number}")
     messages: list[Any] = [f"message {index} é" for index in range(dice.choice((1, 2, 3, 4)))]
     if dice.random() < 0.3:
         messages[0] = ["Look at this", image(b"\x89PNG\r\n\x1a\n" + bytes(range(40)), "image/png")]
-    person = replace(
-        like.person,
+    user = replace(
+        like.user,
         messages=messages,
         decide=lambda request: _decide(number, request),
         tools=CLIENT_TOOLS if dice.random() < 0.3 else (),
         output_schema=None,
-        resumes=20,
+        max_resumes=20,
     )
-    return replace(like, build=lambda store, world: _workflow(number, world), person=person)
+    return replace(like, build=lambda store, world: _workflow(number, world), user=user)
 
 
 def _decide(number: int, request: Any) -> Any:
@@ -111,26 +111,26 @@ async def slow(order: str) -> str:
 TOOLS = (look_up, fetch, refund, ask_boss, migrate, slow)
 
 
-def _script(number: int, world: Any) -> Callable[[Any], Reply]:
-    def reply(request: Any) -> Reply:
-        place = f"{number} {request.agent} {request.turn} {request.agent_turn} {len(request.messages)}"
+def _script(number: int, world: Any) -> Callable[[Any], ModelReply]:
+    def reply(request: Any) -> ModelReply:
+        place = f"{number} {request.agent} {request.reply_count} {request.agent_reply_count} {len(request.messages)}"
         dice = Random(f"reply {place}")
         world.notes[place] += 1
         if dice.random() < 0.06 and world.notes[place] < 3:
             raise ModelFailed("by dice", retryable=dice.random() < 0.6, retry_after=dice.choice((0.1, 3.0, 500.0)))
         items: list[Any] = []
         if dice.random() < 0.7:
-            items.append(Words(f"words of {request.agent} \u2028 {request.turn}"))
-        names = [spec.name for spec in request.frame.tools]
-        if names and (dice.random() < 0.65 or not items) and request.turn < 14:
+            items.append(OutputText(f"words of {request.agent} \u2028 {request.reply_count}"))
+        names = [spec.name for spec in request.turn_context.tools]
+        if names and (dice.random() < 0.65 or not items) and request.reply_count < 14:
             for index in range(dice.choice((1, 1, 1, 2, 3))):
                 name = dice.choice(names) if dice.random() < 0.95 else dice.choice(("nonsense", "handoff_to_nobody"))
                 arguments = dice.choice(ARGUMENTS.get(name, ("{}", '{"reason": "because"}', '{"task": "help"}')))
-                items.append(Call(name, arguments, dice.choice(("", "", f"call_{request.turn}_{index}", "call"))))
+                items.append(Call(name, arguments, dice.choice(("", "", f"call_{request.reply_count}_{index}", "call"))))
         if not items:
-            items.append(Refusal("I would rather not.") if dice.random() < 0.4 else Words(f"plain {request.turn}"))
+            items.append(Refusal("I would rather not.") if dice.random() < 0.4 else OutputText(f"plain {request.reply_count}"))
         finish = "length" if dice.random() < 0.04 else "stop"
-        return Reply(items=tuple(items), usage=Usage(10, 5), finish=finish)  # type: ignore[arg-type]
+        return ModelReply(items=tuple(items), usage=Usage(10, 5), finish=finish)  # type: ignore[arg-type]
 
     return reply
 

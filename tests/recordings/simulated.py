@@ -13,17 +13,17 @@ from typing import Any
 import anthropic
 import openai
 
-from legato.core.view import Request
+from legato.core.view import ModelRequest
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses
-from legato.testing.stage import current_schedule
+from legato.testing.simulated_workflow import current_schedule
 from tests.recordings.models import HOST, KEY
 from tests.recordings.plays import as_line, left_out
 
 try:
-    from tests.sim.administration import simulate
-    from tests.sim.workflows import random_workflow
+    from tests.sim.administered_simulator import simulate_administered
+    from tests.sim.random_workflows import make_random_workflow
 except ImportError:  # an older commit, which is recorded to be compared with
-    from legato.testing import random_workflow, simulate  # type: ignore[attr-defined, no-redef]
+    pass  # type: ignore[attr-defined, no-redef]
 
 PASSING = ("at", "took", "retry_at")
 """Members of facts that are times: they follow from the number of steps."""
@@ -46,7 +46,7 @@ class _Digesting:
             Anthropic("claude-sonnet-5-5", client=anthropic_client),
         )
 
-    async def reply(self, request: Request, emit: Any) -> Any:
+    async def reply(self, request: ModelRequest, emit: Any) -> Any:
         self.schedule = current_schedule.get()
         self.asked += 1
         for api in self._apis:
@@ -65,9 +65,9 @@ def digests(seeds: Iterable[int]) -> tuple[dict[int, str], dict[int, str]]:
         return made[-1]
 
     for seed in seeds:
-        simulate(random_workflow, [seed], model=between)
+        simulate_administered(make_random_workflow, [seed], wrap_model=between)
         model = made.pop()
-        lines = _facts(model.schedule.base) if model.schedule is not None else []
+        lines = _facts(model.schedule.store) if model.schedule is not None else []
         requests[seed] = f"{model.asked} requests {model.digest.hexdigest()}"
         facts[seed] = f"{len(lines)} facts {hashlib.blake2b(chr(10).join(lines).encode(), digest_size=12).hexdigest()}"
     return requests, facts

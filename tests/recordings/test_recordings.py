@@ -58,8 +58,8 @@ def test_one_byte_in_a_view_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     real = OpenAIResponses.reply
 
     async def spoiled(self: OpenAIResponses, request, emit):
-        frame = replace(request.frame, instructions=request.frame.instructions + " ")
-        return await real(self, replace(request, frame=frame), emit)
+        frame = replace(request.turn_context, instructions=request.turn_context.instructions + " ")
+        return await real(self, replace(request, turn_context=frame), emit)
 
     monkeypatch.setattr(OpenAIResponses, "reply", spoiled)
     found = list(differences(record(job), tmp_path))

@@ -99,14 +99,14 @@ class VirtualClock(Clock):
     def now_ms(self) -> int:
         return STARTED_MS + int(self._loop.time() * 1000)
 
-    def seconds(self) -> float:
+    def monotonic(self) -> float:
         return self._loop.time()
 
-    def fresh_name(self) -> str:
+    def new_id(self) -> str:
         self._names += 1
         return hashlib.blake2b(f"{self._seed} {self._names}".encode(), digest_size=16).hexdigest()
 
-    def fresh_key(self) -> bytes:
+    def new_key(self) -> bytes:
         return self._dice.randbytes(32)
 
     def random_fraction(self) -> float:

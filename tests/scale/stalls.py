@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from types import FrameType
 from typing import Any, NamedTuple
 
-BEAT_S = 0.001
+HEARTBEAT_INTERVAL_S = 0.001
 """How often the heartbeat task asks to run."""
 
-SLOW_S = 0.02
+WATCHDOG_INTERVAL_S = 0.02
 """After how long without a heartbeat the watchdog looks at what the loop is doing."""
 
 
@@ -27,13 +27,13 @@ class Stall(NamedTuple):
     """
 
     ms: float = 0.0
-    collecting_ms: float = 0.0
-    where: str = ""
+    gc_ms: float = 0.0
+    location: str = ""
 
     @property
-    def own_ms(self) -> float:
+    def ms_without_gc(self) -> float:
         """Without the garbage collector."""
-        return self.ms - self.collecting_ms
+        return self.ms - self.gc_ms
 
 
 class StallMeter:
@@ -46,39 +46,39 @@ class StallMeter:
     def __init__(self) -> None:
         self.longest = Stall()
         self._beats = 0
-        self._seen = ""
-        self._collecting_s = self._collection_began = 0.0
+        self._location = ""
+        self._gc_s = self._gc_started_at = 0.0
 
-    async def beat(self) -> None:
+    async def run_heartbeat(self) -> None:
         """Run for as long as is measured."""
-        before = own_time()
+        before = get_running_time()
         while True:
-            self._collecting_s, self._seen = 0.0, ""
-            await asyncio.sleep(BEAT_S)
-            now = own_time()
-            gap = Stall((now - before - BEAT_S) * 1e3, self._collecting_s * 1e3, self._seen)
-            if gap.own_ms > self.longest.own_ms:
+            self._gc_s, self._location = 0.0, ""
+            await asyncio.sleep(HEARTBEAT_INTERVAL_S)
+            now = get_running_time()
+            gap = Stall((now - before - HEARTBEAT_INTERVAL_S) * 1e3, self._gc_s * 1e3, self._location)
+            if gap.ms_without_gc > self.longest.ms_without_gc:
                 self.longest = gap
             before = now
             self._beats += 1
 
-    def watch(self, loop_thread: int, over: threading.Event) -> None:
+    def run_watchdog(self, loop_thread: int, stopped: threading.Event) -> None:
         """Note the place once in each gap that is long."""
         beats = -1
-        while not over.wait(SLOW_S):
+        while not stopped.wait(WATCHDOG_INTERVAL_S):
             if beats == self._beats:
-                self._seen = self._seen or place(sys._current_frames().get(loop_thread))
+                self._location = self._location or find_location(sys._current_frames().get(loop_thread))
             beats = self._beats
 
-    def collecting(self, phase: str, about: dict[str, Any]) -> None:
+    def on_garbage_collection(self, phase: str, info: dict[str, Any]) -> None:
         """The garbage collector begins or ends."""
         if phase == "start":
-            self._collection_began = own_time()
+            self._gc_started_at = get_running_time()
         else:
-            self._collecting_s += own_time() - self._collection_began
+            self._gc_s += get_running_time() - self._gc_started_at
 
 
-def own_time() -> float:
+def get_running_time() -> float:
     """Seconds, without those for which this thread could have run and the operating system did not let it (where it tells)."""
     waited = 0.0
     with suppress(OSError), open("/proc/thread-self/schedstat") as told:
@@ -86,7 +86,7 @@ def own_time() -> float:
     return time.perf_counter() - waited
 
 
-def place(frame: FrameType | None) -> str:
+def find_location(frame: FrameType | None) -> str:
     """The innermost lines of Legato that a thread is in."""
     found: list[str] = []
     while frame is not None and len(found) < 2:
@@ -98,21 +98,21 @@ def place(frame: FrameType | None) -> str:
 
 
 @asynccontextmanager
-async def measured_stalls() -> AsyncIterator[StallMeter]:
+async def measure_stalls() -> AsyncIterator[StallMeter]:
     """Measure within the block."""
     meter, over = StallMeter(), threading.Event()
-    watchdog = threading.Thread(target=meter.watch, args=(threading.get_ident(), over))
+    watchdog = threading.Thread(target=meter.run_watchdog, args=(threading.get_ident(), over))
     gc.collect()
-    gc.callbacks.append(meter.collecting)
-    beating = asyncio.create_task(meter.beat())
+    gc.callbacks.append(meter.on_garbage_collection)
+    beating = asyncio.create_task(meter.run_heartbeat())
     watchdog.start()
-    await asyncio.sleep(BEAT_S * 5)
+    await asyncio.sleep(HEARTBEAT_INTERVAL_S * 5)
     meter.longest = Stall()
     try:
         yield meter
-        await asyncio.sleep(BEAT_S * 5)
+        await asyncio.sleep(HEARTBEAT_INTERVAL_S * 5)
     finally:
         beating.cancel()
-        gc.callbacks.remove(meter.collecting)
+        gc.callbacks.remove(meter.on_garbage_collection)
         over.set()
         watchdog.join()

@@ -1,6 +1,6 @@
-"""The desk of the stories 002 and 003: two agents, a tool, checkpoints; what its emulated model says, and how another process goes on.
+"""The desk of seeds 002 and 003: two agents, a tool and checkpoints, its fake model, and a program that restores a checkpoint.
 
-As a program (`python -m tests.seeds.desk FOLDER CHECKPOINT MESSAGE`) it restores a checkpoint, says something and prints where that led.
+`python -m tests.seeds.desk FOLDER CHECKPOINT MESSAGE` restores a checkpoint, sends a message and prints the result.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from legato.compat.agent_framework import (
     Workflow,
     tool,
 )
-from legato.emulator.minds import Prompt, Use, Words
+from legato.emulator.fake_models import ModelPrompt, ReplyCall, ReplyText
 
 
 class NoHistoryProvider(ContextProvider):
-    """The workaround of 002, as its author wrote it."""
+    """The workaround of seed 002, as its author wrote it."""
 
     def __init__(self) -> None:
         super().__init__("no_history_provider")
@@ -41,8 +41,8 @@ def balance(account: str) -> str:
     return f"Account {account} has 100 euros."
 
 
-def desk(storage: CheckpointStorage, providers: Sequence[ContextProvider] | None = None) -> Workflow:
-    """One agent has no context providers, which is the default that 002 is about; the other has those that are given."""
+def build_desk(storage: CheckpointStorage, providers: Sequence[ContextProvider] | None = None) -> Workflow:
+    """Return a workflow of two agents: one without context providers, the default in seed 002, and one with these."""
     client = OpenAIChatClient(model="gpt-5.1")
     front = Agent(client=client, instructions="You are the front desk.", name="front")
     teller = Agent(client=client, instructions="You are the teller.", name="teller", tools=[balance], context_providers=providers)
@@ -56,35 +56,35 @@ def desk(storage: CheckpointStorage, providers: Sequence[ContextProvider] | None
     )
 
 
-def bank(prompt: Prompt) -> list[Any]:
-    """The front desk hands over; the teller looks the balance up once for each question, and answers."""
+def reply_as_bank(prompt: ModelPrompt) -> list[Any]:
+    """Reply as the front desk, which hands over, or as the teller, which looks the balance up once for each question."""
     if prompt.instructions.startswith("You are the front desk"):
-        return [Use("handoff_to_teller", "{}")]
-    if prompt.heard[-1].who == "tool" and prompt.heard[-1].tool == "balance":
-        return [Words(f"Answer to {prompt.said!r}.")]
-    return [Use("balance", '{"account": "7"}')]
+        return [ReplyCall("handoff_to_teller", "{}")]
+    if prompt.messages[-1].role == "tool" and prompt.messages[-1].tool == "balance":
+        return [ReplyText(f"Answer to {prompt.last_user_text!r}.")]
+    return [ReplyCall("balance", '{"account": "7"}')]
 
 
-async def go_on(folder: str, checkpoint: str, message: str) -> dict[str, Any]:
-    """Restore a checkpoint in an object that is new, and answer what is asked there."""
+async def continue_from_checkpoint(folder: str, checkpoint: str, message: str) -> dict[str, Any]:
+    """Restore a checkpoint in a new workflow object, and answer its pending request."""
     storage = FileCheckpointStorage(folder)
-    workflow = desk(storage)
+    workflow = build_desk(storage)
     restored = await workflow.run(checkpoint_id=checkpoint)
-    (asked,) = restored.get_request_info_events()
-    assert isinstance(asked.data, HandoffAgentUserRequest)
-    result = await workflow.run(responses={asked.request_id: HandoffAgentUserRequest.create_response(message)})
+    (request,) = restored.get_request_info_events()
+    assert isinstance(request.data, HandoffAgentUserRequest)
+    result = await workflow.run(responses={request.request_id: HandoffAgentUserRequest.create_response(message)})
     (again,) = result.get_request_info_events()
     session = await workflow.session().refresh()
-    told = {
+    summary = {
         "checkpoint": await workflow.get_last_checkpoint_id(),
         "session": workflow.session_id,
-        "asked": asked.data.agent_response.text,
+        "pending": request.data.agent_response.text,
         "answer": again.data.agent_response.text,
         "messages": [each.text for each in session.messages],
     }
     await storage.close()
-    return told
+    return summary
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(go_on(*sys.argv[1:4]))))
+    print(json.dumps(asyncio.run(continue_from_checkpoint(*sys.argv[1:4]))))

@@ -1,7 +1,7 @@
-"""The programs of 000 and 001, as their authors wrote them, with `agent_framework` replaced in their import lines and nothing else changed.
+"""The programs of seeds 000 and 001, as their authors wrote them: only `agent_framework` in their import lines is replaced.
 
-Each runs in a process of its own, streaming as written, through OpenAI's SDK against the emulator, whose models reason. (000 lost its
-indentation in the document; it has it back.) `standins/` has the two packages they import besides: a credential, and `load_dotenv`.
+Each runs in its own process, streaming as written, through OpenAI's SDK against the emulator, whose models reason. (The document of 000
+had lost its indentation, which is restored.) `standins/` has two other packages that they import: a credential, and `load_dotenv`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from legato.emulator import serve
-from legato.emulator.minds import Prompt, Thought, Use, Words
-from tests.seeds.reading import complaints
+from legato.emulator.fake_models import ModelPrompt, ReplyCall, ReplyText, ReplyThought
+from tests.seeds.request_checks import find_violations
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -28,53 +28,53 @@ REQUESTS = {
     "001": "Research Microsoft Agent Framework.",
 }
 
-SIZES = {"000": [1, 5, 8, 12, 16, 20, 23, 26], "001": [1, 5, 8, 12]}
+REQUEST_SIZES = {"000": [1, 5, 8, 12, 16, 20, 23, 26], "001": [1, 5, 8, 12]}
 
 
-def team(prompt: Prompt) -> list[Any]:
-    """A research team: two rounds of research, a summary, and a coordinator who has something to say each time."""
-    handed = [use.tool for heard in prompt.heard for use in heard.uses]
-    spoken = sum(heard.who == "assistant" for heard in prompt.heard)
-    thought = Thought(f"Thought number {spoken}.")
+def reply_as_team(prompt: ModelPrompt) -> list[Any]:
+    """Reply as a research team: two rounds of research, a summary, and a coordinator that writes text each time."""
+    called_tools = [call.tool for message in prompt.messages for call in message.calls]
+    reply_count = sum(message.role == "assistant" for message in prompt.messages)
+    thought = ReplyThought(f"Thought number {reply_count}.")
     if prompt.instructions.startswith("You are a coordinator"):
-        if "handoff_to_research_agent" not in handed:
-            return [thought, Words("Coordinator: first the research."), Use("handoff_to_research_agent", "{}")]
-        if "handoff_to_summary_agent" not in handed:
-            return [thought, Words("Coordinator: now the summary."), Use("handoff_to_summary_agent", "{}")]
-        return [thought, Words(f"Coordinator: closing remark {spoken}.")]
+        if "handoff_to_research_agent" not in called_tools:
+            return [thought, ReplyText("Coordinator: first the research."), ReplyCall("handoff_to_research_agent", "{}")]
+        if "handoff_to_summary_agent" not in called_tools:
+            return [thought, ReplyText("Coordinator: now the summary."), ReplyCall("handoff_to_summary_agent", "{}")]
+        return [thought, ReplyText(f"Coordinator: closing remark {reply_count}.")]
     if prompt.instructions.startswith("You are a research specialist"):
-        if prompt.heard[-1].who == "tool":
-            return [thought, Words("Research: aspect one.")]
-        return [thought, Words("Research: aspect two."), Use("handoff_to_coordinator", "{}")]
-    return [thought, Words("Summary: it hands over."), Use("handoff_to_coordinator", "{}")]
+        if prompt.messages[-1].role == "tool":
+            return [thought, ReplyText("Research: aspect one.")]
+        return [thought, ReplyText("Research: aspect two."), ReplyCall("handoff_to_coordinator", "{}")]
+    return [thought, ReplyText("Summary: it hands over."), ReplyCall("handoff_to_coordinator", "{}")]
 
 
 @dataclass
-class Told:
+class ProgramRun:
     printed: str
     bodies: list[dict[str, Any]]
     answers: list[str]
 
 
-def moved(program: str) -> str:
-    """The program with its import lines changed."""
+def change_imports(program: str) -> str:
+    """Return the program with its import lines changed."""
     return re.sub(r"^from agent_framework", "from legato.compat.agent_framework", program, flags=re.MULTILINE)
 
 
 @pytest.fixture(scope="module", params=REQUESTS)
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Told]:
+def program_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ProgramRun]:
     seed: str = request.param
     path = tmp_path_factory.mktemp("seeds") / "program.py"
-    path.write_text(moved((HERE / "programs" / f"{seed}.txt").read_text(encoding="utf-8")), encoding="utf-8")
-    with serve(mind=team) as emulator:
-        printed = asyncio.run(_printed(path, emulator.url))
+    path.write_text(change_imports((HERE / "programs" / f"{seed}.txt").read_text(encoding="utf-8")), encoding="utf-8")
+    with serve(fake_model=reply_as_team) as emulator:
+        printed = asyncio.run(run_program(path, emulator.url))
         assert [exchange.status for exchange in emulator.exchanges if exchange.status != 200] == []
-        bodies: list[dict[str, Any]] = [exchange.request for exchange in emulator.exchanges]
-        answers = [item.text for exchange in emulator.exchanges for item in exchange.say.items if isinstance(item, Words)]
-    return seed, Told(printed, bodies, answers)
+        bodies: list[dict[str, Any]] = [exchange.request_body for exchange in emulator.exchanges]
+        answers = [item.text for exchange in emulator.exchanges for item in exchange.fake_reply.items if isinstance(item, ReplyText)]
+    return seed, ProgramRun(printed, bodies, answers)
 
 
-async def _printed(program: Path, url: str) -> str:
+async def run_program(program: Path, url: str) -> str:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(HERE / "standins")]),
@@ -82,7 +82,7 @@ async def _printed(program: Path, url: str) -> str:
         "AZURE_AI_MODEL_DEPLOYMENT_NAME": "gpt-5.5",
         "AZURE_OPENAI_RESPONSES_DEPLOYMENT_NAME": "gpt-5.5",
     }
-    # Whatever it warns of is an error: it is to run as it stands.
+    # Warnings are errors: the program must run as it is.
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-W", "error", str(program), env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -95,49 +95,49 @@ async def _printed(program: Path, url: str) -> str:
 def test_only_import_lines_are_changed() -> None:
     for seed in REQUESTS:
         before = (HERE / "programs" / f"{seed}.txt").read_text(encoding="utf-8")
-        changed = [line for line, new in zip(before.splitlines(), moved(before).splitlines(), strict=True) if line != new]
+        changed = [line for line, new in zip(before.splitlines(), change_imports(before).splitlines(), strict=True) if line != new]
         assert changed, seed
         assert all(line.startswith("from agent_framework") for line in changed)
 
 
-def test_every_agent_is_asked_and_control_comes_back(told: tuple[str, Told]) -> None:
-    seed, run = told
+def test_every_agent_is_requested_and_control_returns(program_run: tuple[str, ProgramRun]) -> None:
+    seed, run = program_run
     handoffs = re.findall(r"Handoff: (\w+) -> (\w+)", run.printed)
     expected = [("coordinator", "research_agent"), ("research_agent", "coordinator"), ("coordinator", "summary_agent")]
     assert handoffs == ([*expected, ("summary_agent", "coordinator")] if seed == "000" else expected)
 
 
-def test_each_answer_is_streamed_once(told: tuple[str, Told]) -> None:
-    seed, run = told
+def test_each_answer_is_streamed_once(program_run: tuple[str, ProgramRun]) -> None:
+    seed, run = program_run
     streamed, _, transcript = run.printed.partition("Final Transcript:")
     assert len(run.answers) == len(set(run.answers)) >= 4
     assert {answer: streamed.count(answer) for answer in run.answers} == dict.fromkeys(run.answers, 1)
-    if seed == "001":  # which prints the transcript as well: what was asked, and each answer under its author's name
+    if seed == "001":  # this program also prints the transcript: the question, and each answer with its author's name
         assert f"user: {REQUESTS[seed]}" in transcript
         assert all(transcript.count(answer) == 1 for answer in run.answers)
         assert "coordinator: Coordinator: first the research." in transcript
 
 
-def test_the_raw_requests_keep_what_the_seed_lost(told: tuple[str, Told]) -> None:
-    seed, run = told
-    assert any(item.get("type") == "reasoning" for item in run.bodies[-1]["input"])  # reasoning goes back, by value
-    assert complaints(run.bodies, REQUESTS[seed]) == []
-    # What was said, and no more: a reply is its reasoning and words, with a handoff its call and output too; a prompt is one item.
-    assert [len(body["input"]) for body in run.bodies] == SIZES[seed]
+def test_the_raw_requests_keep_what_the_seed_lost(program_run: tuple[str, ProgramRun]) -> None:
+    seed, run = program_run
+    assert any(item.get("type") == "reasoning" for item in run.bodies[-1]["input"])  # reasoning is sent back by value
+    assert find_violations(run.bodies, REQUESTS[seed]) == []
+    # A reply is its reasoning and text, and with a handoff its call and output; a prompt is one item.
+    assert [len(body["input"]) for body in run.bodies] == REQUEST_SIZES[seed]
 
 
-def test_the_reader_of_raw_requests_notices_each_failure_of_the_seeds(told: tuple[str, Told]) -> None:
-    seed, run = told
+def test_request_checks_find_each_failure_of_the_seeds(program_run: tuple[str, ProgramRun]) -> None:
+    seed, run = program_run
 
-    def spoiled(change: Any) -> list[str]:
+    def find_in_spoiled(change: Any) -> list[str]:
         bodies = copy.deepcopy(run.bodies)
         change(bodies[-1])
-        return complaints(bodies, REQUESTS[seed])
+        return find_violations(bodies, REQUESTS[seed])
 
     call = next(item for item in run.bodies[-1]["input"] if item.get("type") == "function_call")
-    assert "stored" in spoiled(lambda body: body["input"][1].update(id="rs_1"))[0]
-    assert "chained" in spoiled(lambda body: body.update(previous_response_id="resp_1"))[0]
-    assert "outputs" in spoiled(lambda body: body["input"].append({**call, "call_id": "call_unanswered"}))[0]
-    assert "0 times" in spoiled(lambda body: body["input"].pop(0))[0]
-    assert "2 times" in spoiled(lambda body: body["input"].append(body["input"][0]))[0]
-    assert "does not go on" in spoiled(lambda body: body["input"].pop(1))[-1]
+    assert "stored" in find_in_spoiled(lambda body: body["input"][1].update(id="rs_1"))[0]
+    assert "chained" in find_in_spoiled(lambda body: body.update(previous_response_id="resp_1"))[0]
+    assert "outputs" in find_in_spoiled(lambda body: body["input"].append({**call, "call_id": "call_unanswered"}))[0]
+    assert "0 times" in find_in_spoiled(lambda body: body["input"].pop(0))[0]
+    assert "2 times" in find_in_spoiled(lambda body: body["input"].append(body["input"][0]))[0]
+    assert "does not continue" in find_in_spoiled(lambda body: body["input"].pop(1))[-1]

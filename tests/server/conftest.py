@@ -8,18 +8,18 @@ import pytest
 
 from legato import Workflow
 from legato.server import Server, serve
-from tests.server.described import Described
+from tests.server.checked_client import CheckedClient
 
-Serve = Callable[..., Described]
+Serve = Callable[..., CheckedClient]
 
 
 @pytest.fixture
-def served() -> Iterator[Serve]:
-    """Serves workflows for the time of a test, and gives a client that holds all answers against their description."""
+def serve_workflows() -> Iterator[Serve]:
+    """Return a function that serves workflows during the test, and returns a client that validates all responses."""
     with ExitStack() as stack:
 
-        def make(*workflows: Workflow, **options: Any) -> Described:
+        def serve_checked(*workflows: Workflow, **options: Any) -> CheckedClient:
             server: Server = stack.enter_context(serve(workflows, **options))
-            return Described(server)
+            return CheckedClient(server)
 
-        yield make
+        yield serve_checked

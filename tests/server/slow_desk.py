@@ -1,19 +1,19 @@
-"""A desk that waits in the middle of a tool and of a reply: for a file named `go`. Each thing it does is a line in `done`."""
+"""A workflow whose tools and replies wait for a file named `go`. It writes each step as a line into the file `done`."""
 
 import asyncio
 from pathlib import Path
 
 from legato import Agent, HandoffBuilder, tool
-from legato.core.facts import Call, Words
-from legato.models.base import Reply
+from legato.core.facts import Call, OutputText
+from legato.models.model import ModelReply
 
 
-async def go() -> None:
-    while not Path("go").exists():  # noqa: ASYNC110 - nobody tells of a file
+async def wait_for_go() -> None:
+    while not Path("go").exists():  # noqa: ASYNC110 - there is no event for a new file
         await asyncio.sleep(0.01)
 
 
-def note(line: str) -> None:
+def log_step(line: str) -> None:
     with Path("done").open("a") as done:
         done.write(f"{line}\n")
 
@@ -21,36 +21,36 @@ def note(line: str) -> None:
 @tool
 async def pay(to: str) -> str:
     """Pay somebody."""
-    note(f"paying {to}")
-    await go()
-    note(f"paid {to}")
+    log_step(f"paying {to}")
+    await wait_for_go()
+    log_step(f"paid {to}")
     return f"{to} has the money"
 
 
 @tool(idempotent=True)
 async def look(at: str) -> str:
     """Look at something."""
-    note(f"looking at {at}")
-    await go()
+    log_step(f"looking at {at}")
+    await wait_for_go()
     return f"{at} is fine"
 
 
 class Slow:
-    """Calls the tool that the first word of the last message names; else says a sentence, and waits in its middle."""
+    """Calls the tool named by the first word of the last message; otherwise replies, with a pause in the middle."""
 
     name = "slow"
 
-    async def reply(self, request, emit) -> Reply:
+    async def reply(self, request, emit) -> ModelReply:
         last = request.messages[-1]
         word, _, rest = last.text.partition(" ")
         if last.role == "user" and word in ("pay", "look"):
-            return Reply(items=(Call(word, f'{{"to": "{rest}"}}' if word == "pay" else f'{{"at": "{rest}"}}'),))
+            return ModelReply(items=(Call(word, f'{{"to": "{rest}"}}' if word == "pay" else f'{{"at": "{rest}"}}'),))
         emit("One two ")
-        note("half said")
+        log_step("half said")
         if last.text == "slowly":
-            await go()
+            await wait_for_go()
         emit("three.")
-        return Reply(items=(Words("One two three."),))
+        return ModelReply(items=(OutputText("One two three."),))
 
 
 desk = HandoffBuilder(name="desk", participants=[Agent(name="clerk", model=Slow(), tools=[pay, look])]).build()

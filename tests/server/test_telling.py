@@ -1,4 +1,4 @@
-"""Runs as moments, for every story: told while they happen and from the ledger alone they are the same, but for pieces of words."""
+"""Runs as moments, for every story: live and from the ledger alone they are the same, except for deltas."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import aclosing
 
 import pytest
 
-from legato.core.facts import IMPORTED, STANDING, Decided, HandedOff, MessageReceived
-from legato.core.planner import resting
+from legato.core.facts import SOURCE_IMPORT, SOURCE_STANDING_APPROVAL, Decided, HandedOff, MessageReceived
+from legato.core.planner import derive_status_and_requests
 from legato.core.state import fold
-from legato.runtime.driver import SETTLED
+from legato.runtime.driver import IDLE_STATUSES
 from legato.runtime.session import Session
-from legato.server.agui.snapshot import messages_before
-from legato.server.agui.writing import Writer
+from legato.server.agui.event_encoder import RunEventEncoder
+from legato.server.agui.snapshot import build_messages
 from legato.server.telling import (
     Called,
     Ended,
@@ -29,25 +29,26 @@ from legato.server.telling import (
     moments,
     usage_of,
 )
-from legato.server.telling import recorded as told_from_the_ledger
+from legato.server.telling import recorded as read_recorded_moments
 from legato.stores import MemoryStore
 from legato.testing import Story, World
-from tests.server.agui.front import Shown
-from tests.stories.all import STORIES
+from tests.server.agui.agui_client import FrontEndState
+from tests.stories.all_stories import STORIES
 
 
-async def recorded(session: Session) -> list[Moment]:
-    return await told_from_the_ledger(session, 0, session.state.length)
+async def read_moments(session: Session) -> list[Moment]:
+    return await read_recorded_moments(session, 0, session.state.length)
 
 
-async def told_of(story: Story, stream: bool = False) -> Session:
-    return await (await story.tell(MemoryStore(), stream)).session.refresh()
+async def run_story(story: Story, stream: bool = False) -> Session:
+    return await (await story.run(MemoryStore(), stream)).session.refresh()
 
 
 @pytest.mark.parametrize("name", STORIES)
-async def test_from_the_ledger_every_message_call_output_and_handoff_is_told_once(name: str) -> None:
-    session = await told_of(STORIES[name])
-    told, facts = await recorded(session), session.facts
+async def test_ledger_yields_each_moment_once(name: str) -> None:
+    """Every message, call, output and handoff."""
+    session = await run_story(STORIES[name])
+    told, facts = await read_moments(session), session.facts
     spoken = [(moment.position, moment.agent, moment.text) for moment in told if isinstance(moment, Spoke)]
     messages = [(each.position, each.author_name, each.text) for each in session.messages if each.role == "assistant"]
     assert sorted(spoken) == sorted(messages)
@@ -66,14 +67,14 @@ async def test_from_the_ledger_every_message_call_output_and_handoff_is_told_onc
 
 
 @pytest.mark.parametrize("name", STORIES)
-async def test_looked_on_at_from_the_first_fact_on_it_is_told_as_the_ledger_has_it(name: str) -> None:
-    session = await told_of(STORIES[name], stream=True)
+async def test_following_from_start_matches_the_ledger(name: str) -> None:
+    session = await run_story(STORIES[name], stream=True)
     async with aclosing(moments(session, 0, session.state.length)) as told:
-        assert [moment async for moment in told] == await recorded(session)
+        assert [moment async for moment in told] == await read_moments(session)
 
 
 @pytest.mark.parametrize("name", STORIES)
-async def test_looked_on_at_while_it_happens_pieces_are_what_is_said_or_are_withdrawn(name: str) -> None:
+async def test_live_pieces_form_replies_or_are_retracted(name: str) -> None:
     story, store = STORIES[name], MemoryStore()
     told: list[Moment] = []
 
@@ -84,8 +85,8 @@ async def test_looked_on_at_while_it_happens_pieces_are_what_is_said_or_are_with
 
     watching = await story.build(store, World()).session("story", store=store).refresh()
     looking = asyncio.ensure_future(look_on(watching))
-    session = await (await story.tell(store, stream=True)).session.refresh()
-    said = [moment for moment in await recorded(session) if isinstance(moment, Spoke)]
+    session = await (await story.run(store, stream=True)).session.refresh()
+    said = [moment for moment in await read_moments(session) if isinstance(moment, Spoke)]
     async with asyncio.timeout(60):
         while [moment for moment in told if isinstance(moment, Spoke)] != said:  # noqa: ASYNC110 - nobody tells when it has caught up
             await asyncio.sleep(0.001)
@@ -105,28 +106,32 @@ async def test_looked_on_at_while_it_happens_pieces_are_what_is_said_or_are_with
 
 
 @pytest.mark.parametrize("name", STORIES)
-async def test_the_first_rest_after_a_message_is_where_the_session_first_rested(name: str) -> None:
-    session = await told_of(STORIES[name])
+async def test_first_rest_is_first_idle_position_after_message(name: str) -> None:
+    session = await run_story(STORIES[name])
     graph, facts = session.workflow.definition.graph, session.facts
     for position in [at for at, fact in enumerate(facts) if isinstance(fact, MessageReceived)]:
-        rests = [length for length in range(position + 1, len(facts) + 1) if resting(fold(facts[:length], session.id), graph)[0] in SETTLED]
+        rests = [
+            length
+            for length in range(position + 1, len(facts) + 1)
+            if derive_status_and_requests(fold(facts[:length], session.id), graph)[0] in IDLE_STATUSES
+        ]
         assert await first_rest(session, position) == (rests[0] if rests else 0)
 
 
-@pytest.mark.parametrize(("source", "outside"), [("", True), ("ann", True), (STANDING, False), (IMPORTED, False)])
+@pytest.mark.parametrize(("source", "outside"), [("", True), ("ann", True), (SOURCE_STANDING_APPROVAL, False), (SOURCE_IMPORT, False)])
 def test_only_callers_decisions_are_input(source: str, outside: bool) -> None:
     assert is_input(Decided(at=1, kind="result", verdict="answer", source=source)) == outside
 
 
 @pytest.mark.parametrize("name", STORIES)
-async def test_the_events_of_ag_ui_add_up_to_its_snapshot(name: str) -> None:
-    session = await told_of(STORIES[name])
+async def test_agui_events_add_up_to_snapshot(name: str) -> None:
+    session = await run_story(STORIES[name])
     graph, state = session.workflow.definition.graph, session.state
-    shown, writer = Shown(), Writer(session, "run", 0, [])
-    for moment in await recorded(session):
-        for event in writer.told(moment):
+    shown, writer = FrontEndState(), RunEventEncoder(session, "run", 0, [])
+    for moment in await read_moments(session):
+        for event in writer.encode(moment):
             shown.apply(event)
-    whole = {each.id: each.model_dump(by_alias=True) for each in messages_before(state, graph, state.length)}
+    whole = {each.id: each.model_dump(by_alias=True) for each in build_messages(state, graph, state.length)}
     by_events = {each["id"]: each for each in shown.messages}
     assert by_events.keys() == whole.keys()
     for id, message in by_events.items():

@@ -1,4 +1,4 @@
-"""A harness that cannot see is worse than none: each deliberate bug must be found by the simulator within a bounded number of seeds."""
+"""The simulator must find each deliberate bug of `mutants.py` within a limited number of seeds, which shows that its checks work."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.sim.administration import simulate
-from tests.sim.mutants import MUTANTS, applied
-from tests.sim.workflows import random_workflow
+from tests.sim.administered_simulator import simulate_administered
+from tests.sim.mutants import MUTANTS, apply_mutant
+from tests.sim.random_workflows import make_random_workflow
 
-SEEDS = 4000
-CPU_SECONDS = 60
+MAX_SEEDS = 4000
+CPU_TIMEOUT_S = 60
 
 FIRST_SEEDS = {
     "a prompt to an autonomous agent counts as a user's message": 140,
-    "a new driver takes an attempt that was started by a dead one for its own": 120,
-    "a driver whose lease was lost goes on starting tools": 240,
-    "a message ends a cancel even if a guardrail withholds it": 260,
-    "a model is asked while a message is being judged": 160,
-    "a cancel stops the caller first, and then the agents that work for it": 5220,
-    "the limits of a session do not bind its child sessions": 220,
+    "a new driver treats a dead driver's attempt as its own": 120,
+    "a driver that lost its lease still starts tools": 240,
+    "a withheld message ends a cancel": 260,
+    "a model is requested while guardrails check a message": 160,
+    "a cancel stops the parent session before its child sessions": 5220,
+    "the limits of a session do not apply to its child sessions": 220,
     "deleting a session leaves its child sessions": 100,
     "a fork keeps the standing approvals of its parent": 240,
-    "a fork keeps what was approved in its parent": 500,
+    "a fork keeps the unused approvals of its parent": 500,
     "a standing approval of one agent's tool holds for all agents": 140,
-    "what a person declined is cancelled for good: later messages are not heard": 100,
-    "nobody looks out for what others append while something runs": 80,
-    "a model goes on thinking about words that were erased": 840,
+    "after a rejection later messages are ignored": 100,
+    "a driver ignores appends of others while an effect runs": 80,
+    "a model request continues after its input was redacted": 840,
 }
-"""Where the search begins for mutants that few schedules show: earlier seeds took long and found nothing. The others begin at 0."""
+"""First seeds for mutants that few schedules show; earlier seeds find nothing and take long. All other mutants begin at seed 0."""
 
 FOUND_BY_KILLS = ("retiring deletes child sessions before their parent",)
-"""Mutants that show only where one operation is killed at one point: tests/crash/test_administration.py finds them at once."""
+"""Mutants that show only if one operation is killed at one point: tests/crash/test_session_operations.py finds them at once."""
 
 
-class Hung(BaseException):
-    """Not an Exception: a simulated loop would take it for an error of a task."""
+class MutantTimeout(BaseException):
+    """A mutant ran too long. It is no `Exception`, because a simulated loop would count that as an error of a task."""
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
-    """A mutant may well loop for ever."""
+def limit_cpu_time() -> Iterator[None]:
+    """Raise `MutantTimeout` after `CPU_TIMEOUT_S` of CPU time, because a mutant may loop for ever."""
 
-    def ring(*_: object) -> None:
-        raise Hung
+    def raise_timeout(*_: object) -> None:
+        raise MutantTimeout
 
-    before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # not of the clock: a busy machine is no bug
+    before = signal.signal(signal.SIGPROF, raise_timeout)
+    signal.setitimer(signal.ITIMER_PROF, CPU_TIMEOUT_S)  # CPU time, because the machine may be busy
     try:
         yield
     finally:
@@ -58,27 +58,28 @@ def bounded() -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-# What a mutant leaves undone is not the point here.
+# A mutant may leave coroutines unawaited.
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("sentence", [each for each in MUTANTS if each not in FOUND_BY_KILLS])
-def test_the_simulator_finds_this_bug(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    first = FIRST_SEEDS.get(sentence, 0)
+@pytest.mark.parametrize("mutant", [each for each in MUTANTS if each not in FOUND_BY_KILLS])
+def test_simulator_finds_every_mutant(mutant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first = FIRST_SEEDS.get(mutant, 0)
     try:
-        with applied(sentence), bounded():
-            report = simulate(random_workflow, range(first, first + SEEDS), stop_at=1)
+        with apply_mutant(mutant), limit_cpu_time():
+            report = simulate_administered(make_random_workflow, range(first, first + MAX_SEEDS), max_violations=1)
     finally:
-        gc.collect()  # here, where its warnings are ignored, and not in a test that runs later
-    assert report.violations, f"{SEEDS} schedules, and nobody noticed"
+        gc.collect()  # in this test, which ignores its warnings
+    assert report.violations, f"no violation in {MAX_SEEDS} schedules"
     seed, violation = report.violations[0]
     assert not any(error in str(violation) for error in ("TypeError", "AttributeError", "NameError")), f"a broken mutant: {violation}"
     with capsys.disabled():
-        print(f"\n  seed {seed:4}: {sentence}\n             {str(violation)[:120]}", end="")
+        print(f"\n  seed {seed:4}: {mutant}\n             {str(violation)[:120]}", end="")
 
 
-def test_first_seeds_name_mutants() -> None:
+def test_first_seeds_name_known_mutants() -> None:
     assert FIRST_SEEDS.keys() <= MUTANTS.keys()
 
 
-def test_there_are_enough_mutants_and_the_package_is_whole_again_after_each() -> None:
+def test_mutants_leave_package_unchanged() -> None:
+    """There are enough mutants, and without one applied no promise is broken."""
     assert len(MUTANTS) >= 30
-    assert simulate(random_workflow, range(50)).violations == []
+    assert simulate_administered(make_random_workflow, range(50)).violations == []

@@ -1,4 +1,4 @@
-"""All stores keep the contract, and the checks that say so can see: every broken store is caught by the right one."""
+"""The conformance of all stores, and of the checks: each faulty store is caught by the right check."""
 
 from __future__ import annotations
 
@@ -17,84 +17,82 @@ import pytest
 
 from legato.core.facts import AnyFact
 from legato.stores import MemoryStore, SQLiteStore, Store
-from legato.testing.conformance import Report, check_store
-from legato.testing.store_checks import CHECKS, driving
-from legato.testing.store_checks.parts import one_of_each
+from legato.testing.store_checks import CHECKS, lease_checks
+from legato.testing.store_checks.check_helpers import make_one_of_each_fact
+from legato.testing.store_conformance import ConformanceReport, check_store
 from tests import databases
-from tests.stores import broken, broken_scopes
+from tests.stores import faulty_stores, faulty_tenant_stores
 from tests.stores.conftest import SOURCES
 
-ALL = range(1, 17)
-IN_MEMORY = [*broken.IN_MEMORY, *broken_scopes.IN_MEMORY]
-IN_A_FILE = [*broken.IN_A_FILE, *broken_scopes.IN_A_FILE]
+ALL_RULES = range(1, 17)
+IN_MEMORY = [*faulty_stores.IN_MEMORY, *faulty_tenant_stores.IN_MEMORY]
+IN_A_FILE = [*faulty_stores.IN_A_FILE, *faulty_tenant_stores.IN_A_FILE]
 
 
-async def check_in_memory(kind: type[MemoryStore], clauses: Container[int] = ALL) -> Report:
-    made: dict[str, MemoryStore] = {}
-    return await check_store(lambda name: made.setdefault(name, kind()), processes=False, persistent=False, clauses=clauses)
+async def check_in_memory(kind: type[MemoryStore], rules: Container[int] = ALL_RULES) -> ConformanceReport:
+    stores: dict[str, MemoryStore] = {}
+    return await check_store(lambda name: stores.setdefault(name, kind()), processes=False, persistent=False, rules=rules)
 
 
-def clause_of(beginning: str) -> int:
-    [clause] = [clause for clause, sentence, _ in CHECKS if sentence.startswith(beginning)]
-    return clause
+def find_rule(beginning: str) -> int:
+    [rule] = [rule for rule, statement, _ in CHECKS if statement.startswith(beginning)]
+    return rule
 
 
-def flip(name: str) -> None:
-    """Change one bit of the text that the check of damage wrote."""
+def flip_bit(name: str) -> None:
+    """Change one bit of the text that the damage check wrote."""
     path = Path(name)
     stored = bytearray(path.read_bytes())
     stored[stored.index(b"flip me") + 3] ^= 1
     path.write_bytes(stored)
 
 
-async def test_the_memory_store_keeps_the_contract() -> None:
+async def test_memory_store_keeps_the_contract() -> None:
     report = await check_in_memory(MemoryStore)
     report.raise_if_failed()
     assert len(report.passed) == 52
-    assert all("False" in left_out.reason or "was given" in left_out.reason for left_out in report.skipped)
+    assert all("False" in skipped.reason or "without" in skipped.reason for skipped in report.skipped)
 
 
-async def test_the_sqlite_store_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # so that a name is a path, and the class itself the factory
-    report = await check_store(SQLiteStore, damage=flip)
+async def test_sqlite_store_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # so that a name is a path, and the class is the factory
+    report = await check_store(SQLiteStore, damage=flip_bit)
     report.raise_if_failed()
-    assert [left_out.reason for left_out in report.skipped] == ["no `fill` was given"]
+    assert [skipped.reason for skipped in report.skipped] == ["`check_store` was called without `fill`"]
 
 
 @pytest.mark.parametrize("durability", ["full", "process"])
-async def test_the_sqlite_store_keeps_it_at_every_durability(tmp_path: Path, durability: Any) -> None:
+async def test_sqlite_store_conforms_at_every_durability(tmp_path: Path, durability: Any) -> None:
     report = await check_store(lambda name: SQLiteStore(tmp_path / name, durability), processes=False)
     report.raise_if_failed()
 
 
-async def test_the_postgres_store_keeps_the_contract_and_no_check_is_left_out(
-    postgres_server: databases.Server, databases_named: str
-) -> None:
-    def on(name: str) -> Any:
+async def test_postgres_store_passes_every_check(postgres_server: databases.Server, databases_named: str) -> None:
+    def connect_to(name: str) -> Any:
         return psycopg.connect(databases.on(postgres_server.dsn, databases_named + name), autocommit=True)
 
-    def change(name: str) -> None:
-        with on(name) as connection:
-            changed = connection.execute(CHANGE).rowcount
-        assert changed == 1
+    def damage_fact(name: str) -> None:
+        with connect_to(name) as connection:
+            count = connection.execute(FLIP_BIT).rowcount
+        assert count == 1
 
     @contextlib.contextmanager
     def fill(name: str) -> Iterator[None]:
-        with on(name) as connection:
-            connection.execute(FILL)
+        with connect_to(name) as connection:
+            connection.execute(FILL_DISK)
             yield
             connection.execute("DROP TRIGGER full_disk ON legato.facts")
 
     factory = partial(databases.open_store, postgres_server, databases_named)
-    report = await check_store(factory, damage=change, fill=fill)
+    report = await check_store(factory, damage=damage_fact, fill=fill)
     report.raise_if_failed()
     assert not report.skipped
     assert len(report.passed) == len(CHECKS)
 
 
-CHANGE = """UPDATE legato.facts SET body = overlay(body PLACING 'q'::bytea FROM position('flip me'::bytea IN body) + 3)
+FLIP_BIT = """UPDATE legato.facts SET body = overlay(body PLACING 'q'::bytea FROM position('flip me'::bytea IN body) + 3)
     WHERE position('flip me'::bytea IN body) > 0"""
-FILL = """
+FILL_DISK = """
     CREATE OR REPLACE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF NEW.position > 10 THEN
@@ -108,7 +106,7 @@ FILL = """
 FULL_DISK = """
 import asyncio, contextlib, os, resource, sys
 from legato.stores import SQLiteStore
-from legato.testing.conformance import check_store
+from legato.testing.store_conformance import check_store
 
 @contextlib.contextmanager
 def fill(name):
@@ -123,64 +121,64 @@ def fill(name):
 os.chdir(sys.argv[1])
 report = asyncio.run(check_store(SQLiteStore, processes=False, fill=fill))
 report.raise_if_failed()
-assert any("full disk" in passed.sentence for passed in report.passed), report
+assert any("full disk" in passed.statement for passed in report.passed), report
 """
 
 
-def test_the_sqlite_store_keeps_it_when_its_files_cannot_grow(tmp_path: Path) -> None:
+def test_sqlite_store_conforms_when_files_cannot_grow(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", FULL_DISK, str(tmp_path)]
-    run = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SOURCES)}, capture_output=True, text=True, timeout=60)
-    assert (run.returncode, run.stderr) == (0, "")
+    result = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SOURCES)}, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(("kind", "sentence"), IN_MEMORY, ids=lambda value: getattr(value, "__name__", ""))
-async def test_a_broken_store_is_caught(kind: type[MemoryStore], sentence: str) -> None:
-    report = await check_in_memory(kind, {clause_of(sentence)})
-    assert [failed for failed in report.failed if failed.sentence.startswith(sentence)], report
+@pytest.mark.parametrize(("kind", "statement"), IN_MEMORY, ids=lambda value: getattr(value, "__name__", ""))
+async def test_faulty_store_is_caught(kind: type[MemoryStore], statement: str) -> None:
+    report = await check_in_memory(kind, {find_rule(statement)})
+    assert [failed for failed in report.failed if failed.statement.startswith(statement)], report
     assert not report.ok
 
 
-@pytest.mark.parametrize(("kind", "sentence"), IN_A_FILE, ids=lambda value: getattr(value, "__name__", ""))
-async def test_a_store_broken_across_processes_is_caught(
-    kind: type[SQLiteStore], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "statement"), IN_A_FILE, ids=lambda value: getattr(value, "__name__", ""))
+async def test_store_faulty_across_processes_is_caught(
+    kind: type[SQLiteStore], statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(driving, "DEATH_NOTICED", 0.5)
-    report = await check_store(kind, damage=flip, clauses={clause_of(sentence)})
-    assert [failed for failed in report.failed if failed.sentence.startswith(sentence)], report
+    monkeypatch.setattr(lease_checks, "DEATH_NOTICE_TIMEOUT_S", 0.5)
+    report = await check_store(kind, damage=flip_bit, rules={find_rule(statement)})
+    assert [failed for failed in report.failed if failed.statement.startswith(statement)], report
 
 
-async def test_a_store_that_forgets_when_it_is_reopened_is_caught() -> None:
+async def test_forgetful_store_is_caught_after_reopening() -> None:
     report = await check_store(lambda name: MemoryStore(), processes=False)
-    assert {failed.clause for failed in report.failed} >= {2, 9, 10}
+    assert {failed.rule for failed in report.failed} >= {2, 9, 10}
 
 
-async def test_a_store_that_hangs_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_store_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hangs(MemoryStore):
         async def list(self, limit: int = 100, after: Any = None) -> Any:
             await asyncio.sleep(1000)
 
-    monkeypatch.setattr("legato.testing.conformance.PATIENCE", 0.2)
-    report = await check_store(lambda name: Hangs(), processes=False, persistent=False, clauses={8})
-    assert any("not done after" in failed.reason for failed in report.failed)
+    monkeypatch.setattr("legato.testing.store_conformance.CHECK_TIMEOUT_S", 0.2)
+    report = await check_store(lambda name: Hangs(), processes=False, persistent=False, rules={8})
+    assert any("did not finish within" in failed.reason for failed in report.failed)
 
 
-async def test_the_factory_may_be_a_coroutine_function(tmp_path: Path) -> None:
-    made: dict[str, Store] = {}
+async def test_factory_may_be_a_coroutine_function(tmp_path: Path) -> None:
+    stores: dict[str, Store] = {}
 
     async def factory(name: str) -> Store:
-        return made.setdefault(name, MemoryStore())
+        return stores.setdefault(name, MemoryStore())
 
     (await check_store(factory, processes=False, persistent=False)).raise_if_failed()
 
 
-async def test_a_report_can_be_read_and_raised() -> None:
+async def test_report_can_be_read_and_raised() -> None:
     report = await check_in_memory(IN_MEMORY[0][0])
     assert str(report).startswith("FAILED")
     assert "  1. an append at the wrong position writes nothing" in str(report)
-    with pytest.raises(AssertionError, match="does not keep its contract"):
+    with pytest.raises(AssertionError, match="breaks the contract"):
         report.raise_if_failed()
 
 
-def test_the_checks_use_every_kind_of_fact() -> None:
-    assert {type(fact) for fact in one_of_each()} == set(get_args(AnyFact))
+def test_checks_use_every_kind_of_fact() -> None:
+    assert {type(fact) for fact in make_one_of_each_fact()} == set(get_args(AnyFact))

@@ -1,4 +1,4 @@
-"""Epochs in facts that come from elsewhere: they concern their session alone."""
+"""Epochs in facts from other stores: they concern their session alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.core.facts import MAX_COUNT, AnyFact, CallStarted
-from legato.core.messages import contents_of
+from legato.core.messages import find_content_digests
 from legato.errors import CodecError, StoreError
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy
 from legato.testing import ScriptedModel, call
@@ -19,13 +19,13 @@ from legato.testing import ScriptedModel, call
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     async with AsyncExitStack() as stack:
-        made: Store
+        opened: Store
         if request.param == "postgres":
-            made = PostgresStore(request.getfixturevalue("database"))
+            opened = PostgresStore(request.getfixturevalue("database"))
         else:
-            made = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "store.db", "process")
-        stack.push_async_callback(made.close)
-        yield made
+            opened = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "store.db", "process")
+        stack.push_async_callback(opened.close)
+        yield opened
 
 
 def desk() -> Workflow:
@@ -41,31 +41,31 @@ def desk() -> Workflow:
     return HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(reply), tools=[look_up])]).build()
 
 
-async def text_with_epoch(epoch: int) -> str:
-    """A session as text, whose tool was started in this epoch."""
+async def make_text_with_epoch(epoch: int) -> str:
+    """Return a session as text, with a tool that was started in this epoch."""
     session = desk().session("original", store=MemoryStore())
     await session.run("Ann")
     text = await session.to_string()
-    shown = "[2,0],1,1,"  # a row of Started: the call, the attempt, the epoch
-    assert text.count(shown) == 1, text
-    return text.replace(shown, f"[2,0],1,{epoch},")
+    row = "[2,0],1,1,"  # of CallStarted: call, attempt, epoch
+    assert text.count(row) == 1, text
+    return text.replace(row, f"[2,0],1,{epoch},")
 
 
-def starts(facts: list[AnyFact]) -> list[int]:
+def list_start_epochs(facts: list[AnyFact]) -> list[int]:
     return [fact.epoch for fact in facts if isinstance(fact, CallStarted)]
 
 
 @pytest.mark.parametrize("epoch", [2**53 + 1, 2**63 - 1, -1])
 async def test_text_with_impossible_epoch_is_refused(store: Store, epoch: int) -> None:
     with pytest.raises(CodecError, match=r"this is not a session(?s:.*)epoch"):
-        desk().load(await text_with_epoch(epoch), id="loaded", store=store)
+        desk().load(await make_text_with_epoch(epoch), id="loaded", store=store)
     assert not await store.list()
 
 
-async def test_loaded_session_begins_epochs_anew(store: Store) -> None:
-    loaded = desk().load(await text_with_epoch(MAX_COUNT), id="loaded", store=store)
+async def test_loaded_session_restarts_epochs(store: Store) -> None:
+    loaded = desk().load(await make_text_with_epoch(MAX_COUNT), id="loaded", store=store)
     assert (await loaded.run("Bob")).text == "Done."
-    assert starts(loaded.facts) == [MAX_COUNT, 1]
+    assert list_start_epochs(loaded.facts) == [MAX_COUNT, 1]
 
 
 async def test_largest_epoch_stops_its_own_session_alone(store: Store) -> None:
@@ -75,20 +75,20 @@ async def test_largest_epoch_stops_its_own_session_alone(store: Store) -> None:
         session = desk().session("s", store=elsewhere)
         await session.run("Ann")
         facts = list(await elsewhere.read("s"))
-        made_up = [
+        forged = [
             CallStarted(at=fact.at, call=fact.call, attempt=1, epoch=MAX_COUNT) if isinstance(fact, CallStarted) else fact for fact in facts
         ]
         async with MemoryStore() as hostile:
-            contents = {digest: await elsewhere.content("s", digest) for digest in set().union(*map(contents_of, facts))}
-            await hostile.append("s", 0, made_up, contents=contents, born=await elsewhere.born("s"))
+            contents = {digest: await elsewhere.content("s", digest) for digest in set().union(*map(find_content_digests, facts))}
+            await hostile.append("s", 0, forged, contents=contents, ledger_id=await elsewhere.ledger_id("s"))
             await copy(hostile, acme)
     with pytest.raises(StoreError, match=r"cannot be leased(?s:.*)workflow\.load"):
         await desk().session("s", store=acme).run("Bob")
     again = desk().load(await (await desk().session("s", store=acme).refresh()).to_string(), id="t", store=acme)
-    assert starts((await again.run("Bob")).session.facts) == [MAX_COUNT, 1]
+    assert list_start_epochs((await again.run("Bob")).session.facts) == [MAX_COUNT, 1]
     for tenant, name in ((acme, "new"), (globex, "before"), (globex, "new"), (store, "new")):
         result = await desk().session(name, store=tenant).run("Eve")
-        assert starts(result.session.facts)[-1] < 10
+        assert list_start_epochs(result.session.facts)[-1] < 10
     await acme.delete("s")
     result = await desk().session("s", store=acme).run("Ann")
-    assert starts(result.session.facts) == [1]
+    assert list_start_epochs(result.session.facts) == [1]

@@ -1,4 +1,4 @@
-"""Stories of agents that go on by themselves, and of conversations that end."""
+"""Stories of autonomous agents, and of termination conditions."""
 
 from __future__ import annotations
 
@@ -6,56 +6,58 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Message, ToolContext, Workflow, tool
-from legato.core.facts import AgentPrompted, GuardrailJudged, MessageReceived, ModelReplied
-from legato.core.view import Request
+from legato.core.facts import AgentPrompted, MessageReceived, ModelReplied, TerminationJudged
+from legato.core.view import ModelRequest
 from legato.testing import ScriptedModel, call, handoff
-from legato.testing.story import Story, Told, World
-from tests.stories.checking import outputs, said
-from tests.stories.telling import done, story
+from legato.testing.story import Story, StoryResult, World
+from tests.stories.conversation_checks import list_outputs, list_texts
+from tests.stories.story_builder import do_deed, make_story
 
 STORIES: dict[str, Story] = {}
 
-# -- 18: prompted to go on ---------------------------------------------------------------------------------------------
+# -- 18: autonomous agents ---------------------------------------------------------------------------------------------
 
 
-def writer(world: World, limit: int) -> Workflow:
-    model = ScriptedModel(lambda seen: f"Chapter {seen.turn + 1}.")
+def build_writer(world: World, limit: int) -> Workflow:
+    model = ScriptedModel(lambda seen: f"Chapter {seen.reply_count + 1}.")
     agent = Agent("writer", model=model)
     return HandoffBuilder("book", [agent]).with_autonomous_mode([agent], {agent: "Next chapter."}, {agent: limit}).build()
 
 
-def prompted(*runs: int) -> Callable[[Told, list[Request]], None]:
-    """So many prompts after each message of the user, and then the user is asked."""
+def make_prompt_count_check(*runs: int) -> Callable[[StoryResult, list[ModelRequest]], None]:
+    """Return a check of the number of prompts after each message of the user."""
 
-    def check(told: Told, requests: list[Request]) -> None:
+    def check(result: StoryResult, requests: list[ModelRequest]) -> None:
         counts: list[int] = []
-        for fact in told.session.facts:
+        for fact in result.session.facts:
             if isinstance(fact, MessageReceived):
                 counts.append(0)
             elif isinstance(fact, AgentPrompted):
                 counts[-1] += 1
                 assert fact.text == "Next chapter."
         assert counts == list(runs)
-        assert told.session.status == "waiting"
+        assert result.session.status == "waiting"
         assert len(requests) == len(runs) + sum(runs)
-        # A prompt is seen by the model and is no message of the user's.
-        assert [message.role for message in told.session.messages].count("user") == len(runs)
+        # A prompt is in the model's request, and is no message of the user.
+        assert [message.role for message in result.session.messages].count("user") == len(runs)
         synthetic = [message.text for message in requests[-1].messages if message.synthetic]
         assert synthetic == ["Next chapter."] * sum(runs)
 
     return check
 
 
-STORIES["an agent that answers without handing off is prompted to go on until its turn limit; then the user is asked"] = story(
-    lambda world: writer(world, 3), ["Write a book", "More"], prompted(3, 3)
+STORIES["an agent that answers without handing off is prompted to go on until its turn limit; then the user is asked"] = make_story(
+    lambda world: build_writer(world, 3), ["Write a book", "More"], make_prompt_count_check(3, 3)
 )
-STORIES["an autonomous limit of 0 means 0"] = story(lambda world: writer(world, 0), ["Write a book", "More"], prompted(0, 0))
+STORIES["an autonomous limit of 0 means 0"] = make_story(
+    lambda world: build_writer(world, 0), ["Write a book", "More"], make_prompt_count_check(0, 0)
+)
 
 
-def autonomous_pair(world: World) -> Workflow:
+def build_autonomous_pair(world: World) -> Workflow:
     @tool
     async def research(topic: str, ctx: ToolContext[Any]) -> str:
-        return done(world, ctx, f"{topic} is known")
+        return do_deed(world, ctx, f"{topic} is known")
 
     script = {
         "thinker": ["Hm.", call("research", topic="rain"), "I know about rain.", handoff("writer"), "Back. One.", "Two.", "Three."],
@@ -66,26 +68,26 @@ def autonomous_pair(world: World) -> Workflow:
     return HandoffBuilder("pair", agents).with_autonomous_mode(turn_limits={"thinker": 2, "writer": 2}).build()
 
 
-def counted_since_control_came(told: Told, requests: list[Request]) -> None:
+def check_limit_counts_since_handoff(result: StoryResult, requests: list[ModelRequest]) -> None:
     agents = [request.agent for request in requests]
     assert agents == ["thinker"] * 4 + ["writer"] * 2 + ["thinker"] * 3
-    assert sum(isinstance(fact, AgentPrompted) for fact in told.session.facts) == 2 + 1 + 2
-    assert told.world.times("rain is known") == 1
-    assert told.session.status == "waiting"
-    assert told.session.messages[-1].text == "Three."
+    assert sum(isinstance(fact, AgentPrompted) for fact in result.session.facts) == 2 + 1 + 2
+    assert result.world.count("rain is known") == 1
+    assert result.session.status == "waiting"
+    assert result.session.messages[-1].text == "Three."
 
 
-STORIES["an autonomous limit counts since control came to the agent; tool turns cost none of it"] = story(
-    autonomous_pair, ["Write about rain"], counted_since_control_came
+STORIES["an autonomous limit counts since control came to the agent; tool turns cost none of it"] = make_story(
+    build_autonomous_pair, ["Write about rain"], check_limit_counts_since_handoff
 )
 
 # -- 19: termination ---------------------------------------------------------------------------------------------------
 
 
-def ending_desk(world: World, condition: Callable[[Sequence[Message]], Any]) -> Workflow:
+def build_ending_desk(world: World, condition: Callable[[Sequence[Message]], Any]) -> Workflow:
     @tool(needs_approval=True)
     async def refund(order: str, ctx: ToolContext[Any]) -> str:
-        return done(world, ctx, f"refunded {order}")
+        return do_deed(world, ctx, f"refunded {order}")
 
     script = {
         "triage": ["Hello.", handoff("refunds")],
@@ -102,7 +104,7 @@ def ending_desk(world: World, condition: Callable[[Sequence[Message]], Any]) -> 
 
 
 def is_over(messages: Sequence[Message]) -> bool:
-    """Sees a conversation of messages, and nothing else."""
+    """Return True at a goodbye. The condition receives only messages of users and agents."""
     assert all(message.role in ("user", "assistant") for message in messages)
     assert all(message.text for message in messages)
     assert not any(message.synthetic or message.calls or message.call for message in messages)
@@ -117,34 +119,34 @@ async def is_over_async(messages: Sequence[Message]) -> bool:
     return is_over(messages)
 
 
-def ended_and_began_anew(told: Told, requests: list[Request]) -> None:
-    assert told.session.status == "terminated"
-    assert told.world.times("refunded 7") == 1
+def check_run_ends_and_restarts(result: StoryResult, requests: list[ModelRequest]) -> None:
+    assert result.session.status == "terminated"
+    assert result.world.count("refunded 7") == 1
     assert [request.agent for request in requests] == ["triage", "triage", "refunds", "refunds", "refunds", "refunds"]
-    facts = told.session.facts
+    facts = result.session.facts
     replies = [position for position, fact in enumerate(facts) if isinstance(fact, ModelReplied)]
-    verdicts = {fact.position: fact.stop for fact in facts if isinstance(fact, GuardrailJudged) and fact.kind == "termination"}
+    verdicts = {fact.position: fact.stop for fact in facts if isinstance(fact, TerminationJudged)}
     assert [verdicts[reply] for reply in replies] == [False, False, False, True, False, True]
     # After a terminated run a new message starts a new run in the same conversation, with its history.
-    assert said(requests[4]) == ["Refund order 7", "Hello.", "Refunding.", "Goodbye.", "One more thing"]
-    assert outputs(requests[4]) == ["Control passed to refunds.", "refunded 7"]
+    assert list_texts(requests[4]) == ["Refund order 7", "Hello.", "Refunding.", "Goodbye.", "One more thing"]
+    assert list_outputs(requests[4]) == ["Control passed to refunds.", "refunded 7"]
 
 
 for _title, _condition in (("sync", is_over), ("async", is_over_async)):
     STORIES[
         f"a {_title} termination condition sees messages with their authors, and no tool traffic; satisfied, no further request is made; "
         "a new message goes on with the history"
-    ] = story(
-        lambda world, condition=_condition: ending_desk(world, condition),
+    ] = make_story(
+        lambda world, condition=_condition: build_ending_desk(world, condition),
         ["Refund order 7", "One more thing", "And bye"],
-        ended_and_began_anew,
+        check_run_ends_and_restarts,
     )
 
 
-def ends_with_a_call(world: World) -> Workflow:
+def build_ending_with_call(world: World) -> Workflow:
     @tool
     async def close(ctx: ToolContext[Any]) -> str:
-        return done(world, ctx, "closed")
+        return do_deed(world, ctx, "closed")
 
     model = ScriptedModel(by_agent={"clerk": [["We are closed.", call("close")], "Open again."]})
     return (
@@ -154,14 +156,14 @@ def ends_with_a_call(world: World) -> Workflow:
     )
 
 
-def batch_is_answered_first(told: Told, requests: list[Request]) -> None:
-    assert told.world.times("closed") == 1
+def check_batch_is_answered_first(result: StoryResult, requests: list[ModelRequest]) -> None:
+    assert result.world.count("closed") == 1
     assert len(requests) == 2
-    assert outputs(requests[1]) == ["closed"]
+    assert list_outputs(requests[1]) == ["closed"]
     assert [message.text for message in requests[1].messages][-1] == "Hello?"
-    assert told.session.status == "waiting"
+    assert result.session.status == "waiting"
 
 
-STORIES["a reply that ends the conversation and makes a call: the call is answered first, and seen when the user speaks again"] = story(
-    ends_with_a_call, ["Good evening", "Hello?"], batch_is_answered_first
+STORIES["a reply that ends the conversation and makes a call: the call is answered first, and seen when the user speaks again"] = (
+    make_story(build_ending_with_call, ["Good evening", "Hello?"], check_batch_is_answered_first)
 )

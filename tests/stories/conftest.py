@@ -1,4 +1,4 @@
-"""Where stories are told: on each store, streaming and not."""
+"""Fixtures that play stories on each store, streaming and not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STREAM = {"whole": False, "streaming": True}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every store, and each way of hearing what happens on two of them: what streams does not know the store."""
+    """Parametrize every store, and streaming on two of them: the streaming code does not depend on the store."""
     both = [(store, stream) for store in STORES for stream in STREAM if (store, stream) != ("postgres", "streaming")]
     if {"store", "stream"} <= {*metafunc.fixturenames}:
         ids = [f"{store}-{stream}" for store, stream in both]
@@ -27,22 +27,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """In Postgres each telling is a tenant of its own."""
-    made: MemoryStore | PostgresStore | SQLiteStore
+    """A store of its own for each story; in Postgres, a tenant."""
+    store: MemoryStore | PostgresStore | SQLiteStore
     if request.param == "memory":
-        made = MemoryStore()
+        store = MemoryStore()
     elif request.param == "sqlite":
-        made = SQLiteStore(tmp_path / "stories.db")
+        store = SQLiteStore(tmp_path / "stories.db")
     else:
         dsn, tenant = request.getfixturevalue("tenant")
-        made = PostgresStore(dsn, tenant=tenant)
-    async with made:
-        yield made
+        store = PostgresStore(dsn, tenant=tenant)
+    async with store:
+        yield store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where several processes tell a story, as `child.opened` takes it."""
+    """The place of a store that several processes use, for `child_process.open_store`."""
     return str(tmp_path / "story.db") if request.param == "sqlite" else "|".join(request.getfixturevalue("tenant"))
 
 

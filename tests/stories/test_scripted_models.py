@@ -10,7 +10,7 @@ from legato.testing import ScriptedModel
 
 
 async def hold_conversation(turns: int, keep_requests: int) -> ScriptedModel:
-    model = ScriptedModel(lambda seen: f"reply {seen.turn}", keep_requests=keep_requests)
+    model = ScriptedModel(lambda seen: f"reply {seen.reply_count}", keep_requests=keep_requests)
     clerk = Agent(name="clerk", instructions="Answer.", model=model)
     session = HandoffBuilder(name="desk", participants=[clerk]).build().session()
     for turn in range(turns):
@@ -22,12 +22,12 @@ async def test_newest_requests_keep_their_numbers() -> None:
     model = await hold_conversation(turns=5, keep_requests=2)
     assert len(model.requests) == 5
     assert model.requests[4] is model.requests[-1]
-    assert [request.turn for request in model.requests[3:]] == [3, 4]
+    assert [request.reply_count for request in model.requests[3:]] == [3, 4]
 
 
 async def test_dropped_request_names_the_option() -> None:
     model = await hold_conversation(turns=5, keep_requests=2)
-    with pytest.raises(BadInput, match=r"request 2 .*not kept") as error:
+    with pytest.raises(BadInput, match=r"request 2 .*no longer kept") as error:
         model.requests[2]
     assert "keep_requests=5" in str(error.value)
 
@@ -40,7 +40,7 @@ async def test_iterating_over_dropped_requests_raises() -> None:
 
 async def test_all_requests_of_short_scripts_are_kept() -> None:
     model = await hold_conversation(turns=3, keep_requests=100)
-    assert [request.turn for request in model.requests] == [0, 1, 2]
+    assert [request.reply_count for request in model.requests] == [0, 1, 2]
 
 
 def test_keeping_no_requests_is_refused() -> None:

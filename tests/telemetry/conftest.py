@@ -1,4 +1,4 @@
-"""The real SDK of OpenTelemetry, which keeps what it is given."""
+"""A fixture with the OpenTelemetry SDK, which records spans and metrics in memory."""
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -10,8 +10,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from legato.telemetry import instrument
 
 
-class Kept:
-    """All spans and metrics so far."""
+class RecordedTelemetry:
+    """All recorded spans and metrics."""
 
     def __init__(self):
         self._exporter = InMemorySpanExporter()
@@ -27,42 +27,39 @@ class Kept:
     def spans(self):
         return sorted(self._exporter.get_finished_spans(), key=lambda span: (span.start_time, span.context.span_id))
 
-    def named(self, name):
+    def find_spans(self, name):
         return [span for span in self.spans if span.name == name]
 
-    def one(self, name):
-        (span,) = self.named(name)
+    def find_span(self, name):
+        (span,) = self.find_spans(name)
         return span
 
-    def clear(self):
-        self._exporter.clear()
-
-    def tree(self):
-        """Names, each under the one that it belongs to, with an ! where it failed."""
+    def span_tree(self):
+        """Return the names of spans as a tree, with an ! after failed ones."""
         children = {}
         for span in self.spans:
             children.setdefault(span.parent.span_id if span.parent else None, []).append(span)
 
-        def written(span):
-            below = [written(each) for each in children.get(span.context.span_id, [])]
+        def render(span):
+            children_of_span = [render(each) for each in children.get(span.context.span_id, [])]
             name = span.name + ("!" if not span.status.is_ok and span.status.status_code.name == "ERROR" else "")
-            return {name: below} if below else name
+            return {name: children_of_span} if children_of_span else name
 
-        return [written(span) for span in children.get(None, [])]
+        return [render(span) for span in children.get(None, [])]
 
-    def everything(self):
-        """All that would be sent anywhere."""
+    def to_text(self):
+        """Return all data that would be exported."""
         return "\n".join([*(span.to_json() for span in self.spans), self._reader.get_metrics_data().to_json()])
 
-    def points(self, name):
+    def metric_points(self, name):
         data = self._reader.get_metrics_data()
         metrics = [each for resource in data.resource_metrics for scope in resource.scope_metrics for each in scope.metrics]
         return [point for each in metrics if each.name == name for point in each.data.data_points]
 
 
 @pytest.fixture
-def kept():
-    made = Kept()
-    yield made
-    made.tracers.shutdown()
-    made.meters.shutdown()
+def telemetry():
+    recorded = RecordedTelemetry()
+    yield recorded
+    recorded.tracers.shutdown()
+    recorded.meters.shutdown()

@@ -7,10 +7,16 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from legato.providers.formats.loose import objects, text
-from legato.providers.rules.anthropic import held as anthropic
-from legato.providers.rules.anthropic.prefix import thinking_digest
-from legato.providers.rules.responses.held import UNSEEN, Blob, HeldItem, ModelInfo, UnknownProviderState
+from legato.providers.formats.lenient_json import as_objects, as_text
+from legato.providers.rules.anthropic import provider_state as anthropic
+from legato.providers.rules.anthropic.prefix_digest import digest_thinking
+from legato.providers.rules.responses.provider_state import (
+    UNSEEN_TYPE,
+    DecryptedContent,
+    ResponsesModelInfo,
+    StoredItem,
+    UnknownResponsesState,
+)
 
 
 class _Turn(Struct, frozen=True):
@@ -42,35 +48,35 @@ class Shown(Generic[ValueT]):
         return None if id in self._placeholders else self._values.get(id)
 
 
-class RecordedResponses(UnknownProviderState):
+class RecordedResponses(UnknownResponsesState):
     """What the Responses API was seen to keep: responses, the items in them, conversations, and what sealed reasoning holds."""
 
-    def __init__(self, models: Callable[[str], ModelInfo | None] = ModelInfo) -> None:
+    def __init__(self, models: Callable[[str], ResponsesModelInfo | None] = ResponsesModelInfo) -> None:
         super().__init__(models)
         self._turns: Shown[_Turn] = Shown()
         self._conversations: dict[str, list[dict[str, Any]]] = {}
-        self._items: Shown[tuple[HeldItem, bool]] = Shown()  # with whether it was to be stored
-        self._blobs: Shown[Blob] = Shown()
+        self._items: Shown[tuple[StoredItem, bool]] = Shown()  # with whether it was to be stored
+        self._blobs: Shown[DecryptedContent] = Shown()
 
     def learn(self, request: dict[str, Any], response: dict[str, Any]) -> None:
         """Take in an exchange that succeeded."""
-        output, given, conversation = objects(response.get("output")), request.get("input"), request.get("conversation")
-        items = [*([{"role": "user", "content": given}] if isinstance(given, str) else objects(given)), *output]
+        output, given, conversation = as_objects(response.get("output")), request.get("input"), request.get("conversation")
+        items = [*([{"role": "user", "content": given}] if isinstance(given, str) else as_objects(given)), *output]
         stored = response.get("store") is not False and request.get("store") is not False
-        talk = text(conversation.get("id") if isinstance(conversation, dict) else conversation)
-        self._turns.add(text(response.get("id")), _Turn(items, stored, text(request.get("previous_response_id")), talk))
+        talk = as_text(conversation.get("id") if isinstance(conversation, dict) else conversation)
+        self._turns.add(as_text(response.get("id")), _Turn(items, stored, as_text(request.get("previous_response_id")), talk))
         if talk:
             self._conversations.setdefault(talk, []).extend(items)
         for before, item, after in zip([{}, *output], output, [*output[1:], {}], strict=False):
             name = item.get("id")
             if isinstance(name, str):
-                reasoning = text(before.get("id")) if before.get("type") == "reasoning" else ""
-                following = text(after.get("id")) if item.get("type") == "reasoning" else ""
-                self._items.add(name, (HeldItem(item, reasoning, following), stored))
+                reasoning = as_text(before.get("id")) if before.get("type") == "reasoning" else ""
+                following = as_text(after.get("id")) if item.get("type") == "reasoning" else ""
+                self._items.add(name, (StoredItem(item, reasoning, following), stored))
                 if isinstance(seal := item.get("encrypted_content"), str):
-                    self._blobs.add(seal, Blob("", name, text(response.get("model")), following))
+                    self._blobs.add(seal, DecryptedContent("", name, as_text(response.get("model")), following))
 
-    def chain(self, response: str) -> Sequence[dict[str, Any]] | None:
+    def find_response_items(self, response: str) -> Sequence[dict[str, Any]] | None:
         """Everything that a response stands on. What stood before the first one that was recorded cannot be seen."""
         turns: list[_Turn] = []
         turn = self._turns.get(response)
@@ -81,39 +87,39 @@ class RecordedResponses(UnknownProviderState):
             turn = self._turns.get(turn.previous)
         whole = bool(turns) and not turns[-1].previous and not turns[-1].conversation
         items = [item for turn in reversed(turns) for item in turn.items]
-        return items if whole else [{"type": UNSEEN}, *items]
+        return items if whole else [{"type": UNSEEN_TYPE}, *items]
 
-    def conversation(self, id: str) -> Sequence[dict[str, Any]] | None:
+    def find_conversation_items(self, id: str) -> Sequence[dict[str, Any]] | None:
         """What was seen to go into a conversation. It may have been made with other items."""
-        return [{"type": UNSEEN}, *self._conversations.get(id, ())]
+        return [{"type": UNSEEN_TYPE}, *self._conversations.get(id, ())]
 
-    def item(self, id: str) -> HeldItem | None:
+    def find_item(self, id: str) -> StoredItem | None:
         """An item that was seen. One that was never seen may exist; one that was not to be stored does not."""
         shown = self._items.get(id)
         if shown is None:
-            return super().item(id)
+            return super().find_item(id)
         item, stored = shown
         return item if stored else None
 
-    def blob(self, seal: str) -> Blob | None:
+    def decrypt(self, seal: str) -> DecryptedContent | None:
         """What sealed reasoning holds, if it was seen to be made."""
-        return self._blobs.get(seal) or super().blob(seal)
+        return self._blobs.get(seal) or super().decrypt(seal)
 
 
-class RecordedSignatures(anthropic.UnknownProviderState):
+class RecordedSignatures(anthropic.UnknownAnthropicState):
     """The signatures that the Messages API was seen to give, and the thinking that they vouch for."""
 
-    def __init__(self, models: Callable[[str], anthropic.ModelInfo | None] = anthropic.info_of) -> None:
+    def __init__(self, models: Callable[[str], anthropic.AnthropicModelInfo | None] = anthropic.read_model_name) -> None:
         super().__init__(models)
-        self._signed: Shown[anthropic.Signed] = Shown()
+        self._signed: Shown[anthropic.ThinkingSignature] = Shown()
 
     def learn(self, request: dict[str, Any], response: dict[str, Any]) -> None:
         """Take in an exchange that succeeded."""
-        for block in objects(response.get("content")):
+        for block in as_objects(response.get("content")):
             if block.get("type") == "thinking":
-                digest = thinking_digest(text(block.get("thinking")))
-                self._signed.add(text(block.get("signature")), anthropic.Signed(digest, "", text(response.get("model"))))
+                digest = digest_thinking(as_text(block.get("thinking")))
+                self._signed.add(as_text(block.get("signature")), anthropic.ThinkingSignature(digest, "", as_text(response.get("model"))))
 
-    def signature(self, text: str) -> anthropic.Signed | None:
+    def read_signature(self, text: str) -> anthropic.ThinkingSignature | None:
         """What a signature vouches for, if it was seen to be given."""
-        return self._signed.get(text) or super().signature(text)
+        return self._signed.get(text) or super().read_signature(text)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from legato.providers.formats.anthropic.read import PAUSED, joined
+from legato.providers.formats.anthropic.decode import PAUSED_TURN, join_messages
 from tests.traffic.allowed_losses import allowed_loss
 from tests.traffic.allowed_refusals import allowed_refusal
 from tests.traffic.bodies import recorded_body
@@ -137,9 +137,9 @@ def _replay_recording(recording: Iterable[Exchange], tallies: dict[Api, Tally], 
         for judge in judges.values():
             judge.learn(exchange, recorded.body)
         if paused is not None and _goes_on_from(paused, exchange):
-            recorded.body = joined(paused, recorded.body)
+            recorded.body = join_messages(paused, recorded.body)
             exchange = msgspec.structs.replace(exchange, response=recorded.body)
-        paused = recorded.body if recorded.body.get("stop_reason") == PAUSED else None
+        paused = recorded.body if recorded.body.get("stop_reason") == PAUSED_TURN else None
         answer = (exchange.api, exchange.of_provider, json.dumps(exchange.response, sort_keys=True))
         if answer not in answers:
             answers.add(answer)
@@ -167,7 +167,7 @@ def _judge(exchange: Exchange, outcome: str, judges: dict[Any, Judge], tally: Ta
         tally.add("accepted", "requests", exchange)
         for models, found in complaints.items():
             if found:
-                rule = found[0].clause.id
+                rule = found[0].rule.id
                 entry = allowed_refusal(exchange.api, rule, model if isinstance(model, str) else "")
                 tally.add(f"false refusal, {models}", rule, exchange, str(found[0]), entry.reason if entry else "")
         return

@@ -11,32 +11,32 @@ import msgspec
 from msgspec import Struct
 
 from legato.core.facts import Call, CallRef, Content, ModelReplied, Usage
-from legato.core.groups import CallState, Group, Output
-from legato.core.model_reply import Reply
-from legato.core.turn_context import Frame, encode_frame
-from legato.core.view import Request
+from legato.core.groups import CallOutput, CallState, Group
+from legato.core.model_reply import ModelReply
+from legato.core.turn_context import TurnContext, encode_turn_context
+from legato.core.view import ModelRequest
 from legato.errors import ModelFailed
-from legato.models.background import pending_id
-from legato.providers.formats.anthropic.compile import RUN_CODE
-from legato.providers.formats.anthropic.compile import compile_request as compile_anthropic
-from legato.providers.formats.anthropic.read import read_reply as read_anthropic
-from legato.providers.formats.anthropic.stream import StreamReader as AnthropicStream
-from legato.providers.formats.chat.compile import compile_request as compile_chat
-from legato.providers.formats.chat.read import read_reply as read_chat
-from legato.providers.formats.chat.stream import StreamReader as ChatStream
-from legato.providers.formats.compiled import Compiled
-from legato.providers.formats.loose import mapping, objects, text
-from legato.providers.formats.options import Options
-from legato.providers.formats.responses.compile import compile_request as compile_responses
-from legato.providers.formats.responses.read import read_reply as read_responses
-from legato.providers.formats.responses.stream import StreamReader as ResponsesStream
-from legato.providers.formats.sse import EventReader
-from legato.providers.rules.anthropic import laws as anthropic
-from legato.providers.rules.anthropic.request import SERVER_RESULTS, SERVER_USES
-from legato.providers.rules.anthropic.thinking import KINDS
-from legato.providers.rules.chat import laws as chat
-from legato.providers.rules.responses import laws as responses
-from legato.providers.rules.rule_set import Complaint
+from legato.models.background_responses import get_pending_id
+from legato.providers.formats.anthropic.decode import decode_reply as read_anthropic
+from legato.providers.formats.anthropic.encode import CODE_TOOL_PREFIXES
+from legato.providers.formats.anthropic.encode import encode_request as compile_anthropic
+from legato.providers.formats.anthropic.stream import AnthropicStreamDecoder as AnthropicStream
+from legato.providers.formats.chat.decode import decode_reply as read_chat
+from legato.providers.formats.chat.encode import encode_request as compile_chat
+from legato.providers.formats.chat.stream import ChatStreamDecoder as ChatStream
+from legato.providers.formats.encoded_request import EncodedRequest
+from legato.providers.formats.lenient_json import as_object, as_objects, as_text
+from legato.providers.formats.request_options import RequestOptions
+from legato.providers.formats.responses.decode import decode_reply as read_responses
+from legato.providers.formats.responses.encode import encode_request as compile_responses
+from legato.providers.formats.responses.stream import ResponsesStreamDecoder as ResponsesStream
+from legato.providers.formats.sse_decoder import SSEDecoder
+from legato.providers.rules.anthropic import rules as anthropic
+from legato.providers.rules.anthropic.request_shape import SERVER_RESULT_TYPES, SERVER_TOOL_USE_TYPES
+from legato.providers.rules.anthropic.thinking_blocks import THINKING_TYPES
+from legato.providers.rules.chat import rules as chat
+from legato.providers.rules.responses import rules as responses
+from legato.providers.rules.rule_set import RuleViolation
 from tests.traffic.bodies import Recorded
 from tests.traffic.corpus import Api, Exchange
 from tests.traffic.members import Member, Values, members_of
@@ -46,12 +46,12 @@ RETURNED = "The tool returned this."
 MARKS = ("call_id", "signature", "encrypted_content", "tool_use_id", "text", "content", "data", "id")
 """Members that tell items apart, the best first, to compare the order in which they came and are sent."""
 
-READ: dict[Api, Callable[..., Reply]] = {"responses": read_responses, "chat": read_chat, "anthropic": read_anthropic}
-COMPILE: dict[Api, Callable[..., Compiled]] = {"responses": compile_responses, "chat": compile_chat, "anthropic": compile_anthropic}
-RULES: dict[Api, Callable[[Any], Sequence[Complaint]]] = {
-    "responses": responses.judge,
-    "chat": partial(chat.judge, profile=chat.LENIENT),
-    "anthropic": partial(anthropic.judge, headers={"anthropic-version": "2023-06-01"}),
+READ: dict[Api, Callable[..., ModelReply]] = {"responses": read_responses, "chat": read_chat, "anthropic": read_anthropic}
+COMPILE: dict[Api, Callable[..., EncodedRequest]] = {"responses": compile_responses, "chat": compile_chat, "anthropic": compile_anthropic}
+RULES: dict[Api, Callable[[Any], Sequence[RuleViolation]]] = {
+    "responses": responses.check_request,
+    "chat": partial(chat.check_request, switches=chat.LENIENT),
+    "anthropic": partial(anthropic.check_request, headers={"anthropic-version": "2023-06-01"}),
 }
 STREAM: dict[Api, Callable[..., Any]] = {"responses": ResponsesStream, "chat": ChatStream, "anthropic": AnthropicStream}
 
@@ -69,18 +69,18 @@ class Talk:
 
     def __init__(self, api: Api, model: str, *, compatible: bool = False, hosted: tuple[dict[str, Any], ...] = ()) -> None:
         self._api = api
-        self._options = Options(model=model, compatible=compatible, hosted=hosted)
-        self._how = {"reasoning": True} if compatible else {}  # as `OpenAIChat` asks other servers
-        self._frame = Frame("agent")
+        self._options = RequestOptions(model=model, compatible=compatible, hosted=hosted)
+        self._how = {"with_reasoning": True} if compatible else {}  # as `OpenAIChat` asks other servers
+        self._frame = TurnContext("agent")
         self._groups = [_said(0, "Go on.")]
         self.first = self.compile()
 
-    def compile(self) -> Compiled:
+    def compile(self) -> EncodedRequest:
         """The next request, as our own encoder writes it for the origin of the reply."""
-        request = Request("s", self._frame, encode_frame(self._frame)[0], tuple(self._groups), 0, 0, 0)
+        request = ModelRequest("s", self._frame, encode_turn_context(self._frame)[0], tuple(self._groups), 0, 0, 0)
         return COMPILE[self._api](request, self._options, origin=ORIGIN, stream=False, **self._how)
 
-    def follow_up(self, reply: Reply) -> Compiled:
+    def follow_up(self, reply: ModelReply) -> EncodedRequest:
         """The request after a reply whose calls were all answered."""
         self._groups += [_replied(1, reply), _said(99, "And then?")]
         return self.compile()
@@ -92,19 +92,19 @@ def _said(position: int, content: Content) -> Group:
     return group
 
 
-def _replied(position: int, reply: Reply) -> Group:
+def _replied(position: int, reply: ModelReply) -> Group:
     group = Group("reply", position, "agent")
-    shared = {name: getattr(reply, name) for name in ModelReplied.__struct_fields__ if name in Reply.__struct_fields__}
-    group.fact = ModelReplied(at=0, agent="agent", frame="", upto=0, **shared)
+    shared = {name: getattr(reply, name) for name in ModelReplied.__struct_fields__ if name in ModelReply.__struct_fields__}
+    group.fact = ModelReplied(at=0, agent="agent", context_digest="", upto=0, **shared)
     for index, item in enumerate(reply.items):
         if isinstance(item, Call):
             state = CallState(CallRef(position, index), item, item.arguments)
-            state.output = Output(RETURNED, "ok", position + 1)
+            state.output = CallOutput(RETURNED, "ok", position + 1)
             group.calls.append(state)
     return group
 
 
-def read_recorded(exchange: Exchange, compiled: Compiled) -> Reply:
+def read_recorded(exchange: Exchange, compiled: EncodedRequest) -> ModelReply:
     """What our reader makes of an answer, in one piece or as a stream of events."""
     response = exchange.response
     if not isinstance(response, str):
@@ -112,9 +112,9 @@ def read_recorded(exchange: Exchange, compiled: Compiled) -> Reply:
     if response.lstrip().startswith("{"):
         return READ[exchange.api](msgspec.json.decode(response), compiled, ORIGIN)
     reader = STREAM[exchange.api](lambda _: None)
-    for event in EventReader().feed(response.encode() + b"\n\n"):
-        reader.take(event.data)
-    reply: Reply = reader.reply(compiled, ORIGIN)
+    for event in SSEDecoder().feed(response.encode() + b"\n\n"):
+        reader.feed(event.data)
+    reply: ModelReply = reader.build_reply(compiled, ORIGIN)
     return reply
 
 
@@ -124,14 +124,14 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
     assert body is not None
     talk = Talk(
         api,
-        text(body.get("model")) or "any",
+        as_text(body.get("model")) or "any",
         compatible=api == "chat" and not exchange.of_provider,
-        hosted=_code_tools(mapping(exchange.request)) if api == "anthropic" else (),
+        hosted=_code_tools(as_object(exchange.request)) if api == "anthropic" else (),
     )
     try:
         reply = read_recorded(exchange, talk.first)
     except ModelFailed as failure:
-        if not _tells_of_a_failure(api, body) and (failure.retryable or not pending_id(body)):  # the client fetches what is pending
+        if not _tells_of_a_failure(api, body) and (failure.retryable or not get_pending_id(body)):  # the client fetches what is pending
             yield Finding("reader refused", f"{failure.summary.splitlines()[0][:80]}", "retryable" if failure.retryable else "for good")
         return
     except Exception as error:  # whatever it is, the row says so
@@ -149,7 +149,7 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
 
 def _code_tools(request: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     """The tools of a request that run code of the provider's, in a container that goes on with the conversation."""
-    return tuple(tool for tool in objects(request.get("tools")) if text(tool.get("type")).startswith(RUN_CODE))
+    return tuple(tool for tool in as_objects(request.get("tools")) if as_text(tool.get("type")).startswith(CODE_TOOL_PREFIXES))
 
 
 def _tells_of_a_failure(api: Api, body: dict[str, Any]) -> bool:
@@ -171,8 +171,8 @@ def _telling(api: Api, body: dict[str, Any]) -> dict[str, Any]:
     of Responses the messages without words."""
     told = {name: value for name, value in body.items() if name != "usage"}
     if api == "responses" and "output" in told:
-        wordless = [item for item in objects(told["output"]) if _is_wordless(item)]
-        told |= {"output": [item for item in objects(told["output"]) if item not in wordless], "wordless message": wordless}
+        wordless = [item for item in as_objects(told["output"]) if _is_wordless(item)]
+        told |= {"output": [item for item in as_objects(told["output"]) if item not in wordless], "wordless message": wordless}
     choices = told.get("choices")
     if api == "chat" and isinstance(choices, list):
         first = [choice for choice in choices if isinstance(choice, dict) and choice.get("index") in (0, None)][:1] or choices[:1]
@@ -229,15 +229,15 @@ def _anthropic_usage(usage: dict[str, Any]) -> dict[str, int]:
 # -- what goes back ----------------------------------------------------------------------------------------------------
 
 
-def _of_follow_up(api: Api, body: dict[str, Any], talk: Talk, reply: Reply) -> Iterator[Finding]:
+def _of_follow_up(api: Api, body: dict[str, Any], talk: Talk, reply: ModelReply) -> Iterator[Finding]:
     try:
         compiled = talk.follow_up(reply)
     except Exception as error:
         yield Finding("encoder crashed", type(error).__name__, str(error))
         return
     request = msgspec.json.decode(compiled.body)
-    for complaint in compiled.complaints or RULES[api](request):
-        yield Finding("follow-up we would refuse", complaint.clause.id, str(complaint))
+    for complaint in compiled.violations or RULES[api](request):
+        yield Finding("follow-up we would refuse", complaint.rule.id, str(complaint))
     sent = _sent_of_reply(api, request)
     there = Values([sent])
     came = _items_of(api, body)
@@ -276,8 +276,8 @@ def _out_of_order(came: dict[str, Any], sent: dict[str, Any]) -> Iterator[Findin
 def _single_items(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The items of an answer or of a request; of a message of Chat Completions its calls."""
     for items in whole.values():
-        for item in objects(items):
-            yield from objects(item.get("tool_calls")) or [item]
+        for item in as_objects(items):
+            yield from as_objects(item.get("tool_calls")) or [item]
 
 
 def _mark(item: dict[str, Any]) -> str | None:
@@ -299,25 +299,25 @@ def _items_of(api: Api, body: dict[str, Any]) -> dict[str, list[dict[str, Any]]]
             return _responses_items(body.get("output"))
         case "chat":
             choice = next(iter(_telling(api, body).get("choices") or ()), None) or {}
-            return {"message": objects([choice.get("message")])}
+            return {"message": as_objects([choice.get("message")])}
         case "anthropic":
-            return {**_anthropic_blocks(objects(body.get("content"))), "container": objects([body.get("container")])}
+            return {**_anthropic_blocks(as_objects(body.get("content"))), "container": as_objects([body.get("container")])}
 
 
 def _anthropic_blocks(content: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The blocks of a message. What cannot stand in a conversation has a name of its own: halves, which are uses and results of the
     provider's tools whose other half is in the answer before or after; and thinking without a signature, or that nothing follows."""
-    uses = {text(block.get("id")) for block in content if text(block.get("type")) in SERVER_USES}
-    results = {text(block.get("tool_use_id")) for block in content if text(block.get("type")) in SERVER_RESULTS}
-    waits = any(text(block.get("type")) == "tool_use" for block in content)
+    uses = {as_text(block.get("id")) for block in content if as_text(block.get("type")) in SERVER_TOOL_USE_TYPES}
+    results = {as_text(block.get("tool_use_id")) for block in content if as_text(block.get("type")) in SERVER_RESULT_TYPES}
+    waits = any(as_text(block.get("type")) == "tool_use" for block in content)
     halves = [
         block
         for block in content
-        if (text(block.get("type")) in SERVER_USES and text(block.get("id")) not in results and not waits)
-        or (text(block.get("type")) in SERVER_RESULTS and text(block.get("tool_use_id")) not in uses)
+        if (as_text(block.get("type")) in SERVER_TOOL_USE_TYPES and as_text(block.get("id")) not in results and not waits)
+        or (as_text(block.get("type")) in SERVER_RESULT_TYPES and as_text(block.get("tool_use_id")) not in uses)
     ]
-    unsigned = [block for block in content if text(block.get("type")) == "thinking" and not block.get("signature")]
-    last = list(takewhile(lambda block: text(block.get("type")) in KINDS, reversed(content)))
+    unsigned = [block for block in content if as_text(block.get("type")) == "thinking" and not block.get("signature")]
+    last = list(takewhile(lambda block: as_text(block.get("type")) in THINKING_TYPES, reversed(content)))
     bare = [block for block in last if block not in unsigned]
     apart = {"half of a turn": halves, "unsigned thinking": unsigned, "thinking at the end": bare}
     return {"content": [block for block in content if not any(block in blocks for blocks in apart.values())], **apart}
@@ -326,8 +326,8 @@ def _anthropic_blocks(content: list[dict[str, Any]]) -> dict[str, list[dict[str,
 def _responses_items(output: Any) -> dict[str, list[dict[str, Any]]]:
     """The items of a response. Some have names of their own: messages without a word that could carry their members, and reasoning that
     cannot go back by value, because it has no seal or stands last."""
-    wordless = [item for item in objects(output) if _is_wordless(item)]
-    items = [item for item in objects(output) if item not in wordless]
+    wordless = [item for item in as_objects(output) if _is_wordless(item)]
+    items = [item for item in as_objects(output) if item not in wordless]
     thoughts = [item for item in items if item.get("type") == "reasoning"]
     unsealed = [item for item in thoughts if not item.get("encrypted_content")]
     last = [item for item in items[-1:] if item in thoughts]
@@ -338,7 +338,7 @@ def _responses_items(output: Any) -> dict[str, list[dict[str, Any]]]:
 
 def _is_wordless(item: dict[str, Any]) -> bool:
     """Whether an item is a message that says nothing, or nothing but a refusal."""
-    return item.get("type") == "message" and not any(text(part.get("text")) for part in objects(item.get("content")))
+    return item.get("type") == "message" and not any(as_text(part.get("text")) for part in as_objects(item.get("content")))
 
 
 def _sent_of_reply(api: Api, request: dict[str, Any]) -> dict[str, Any]:

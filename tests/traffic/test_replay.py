@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from legato.core.facts import NO_USAGE
-from legato.providers.formats.chat.read import read_reply as read_chat
+from legato.providers.formats.chat.decode import decode_reply as read_chat
 from tests.traffic import replies
 from tests.traffic.corpus import APIS, read_corpus
 from tests.traffic.exchanges_for_tests import (

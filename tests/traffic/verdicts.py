@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from legato.emulator.models import Catalogue
+from legato.emulator.model_catalogue import ModelCatalogue
 from legato.providers.rules.anthropic import betas
-from legato.providers.rules.anthropic import held as anthropic_held
-from legato.providers.rules.anthropic import laws as anthropic
-from legato.providers.rules.chat import held as chat_held
-from legato.providers.rules.chat import laws as chat
-from legato.providers.rules.responses import held as responses_held
-from legato.providers.rules.responses import laws as responses
-from legato.providers.rules.rule_set import Complaint
+from legato.providers.rules.anthropic import provider_state as anthropic_held
+from legato.providers.rules.anthropic import rules as anthropic
+from legato.providers.rules.chat import model_info as chat_held
+from legato.providers.rules.chat import rules as chat
+from legato.providers.rules.responses import provider_state as responses_held
+from legato.providers.rules.responses import rules as responses
+from legato.providers.rules.rule_set import RuleViolation
 from tests.traffic.corpus import Api, Exchange
 from tests.traffic.recorded_state import RecordedResponses, RecordedSignatures
 
@@ -37,7 +37,7 @@ NOT_THE_REQUEST = {
 
 _NO_MODEL = re.compile(r"The (?:requested )?model [`'].*[`'] does not exist|^model: |^The model .* does not exist")
 _DEPLOYMENT = re.compile(r"/deployments/([^/?]+)/")
-_CATALOGUE = Catalogue()
+_CATALOGUE = ModelCatalogue()
 
 
 def error_of(exchange: Exchange) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def headers_of(exchange: Exchange) -> dict[str, str]:
     recorded = {name: value for name, value in exchange.headers.items() if isinstance(value, str)}
     if "anthropic-version" in recorded or "anthropic-beta" in recorded:
         return {"anthropic-version": "2023-06-01", **recorded}
-    return {"anthropic-version": "2023-06-01", "anthropic-beta": betas.ALL}
+    return {"anthropic-version": "2023-06-01", "anthropic-beta": betas.ALL_BETAS}
 
 
 class Judge:
@@ -85,26 +85,26 @@ class Judge:
     def __init__(self, models: Models) -> None:
         self._known = models == "the emulator's models"
         self._azure = False
-        self._responses = RecordedResponses(self._model(_CATALOGUE.openai, responses_held.ModelInfo))
-        self._signatures = RecordedSignatures(_CATALOGUE.anthropic if self._known else anthropic_held.info_of)
+        self._responses = RecordedResponses(self._model(_CATALOGUE.find_responses_info, responses_held.ResponsesModelInfo))
+        self._signatures = RecordedSignatures(_CATALOGUE.find_anthropic_info if self._known else anthropic_held.read_model_name)
 
     def _model(self, find: Callable[..., Any], any_model: Callable[[str], Any]) -> Callable[[str], Any]:
-        return lambda name: find(name, deployment=self._azure) if self._known else any_model(name)
+        return lambda name: find(name, is_deployment=self._azure) if self._known else any_model(name)
 
-    def complaints(self, exchange: Exchange) -> Sequence[Complaint]:
+    def complaints(self, exchange: Exchange) -> Sequence[RuleViolation]:
         """What our rules say of a request."""
         self._azure = exchange.host == "azure"
         request = exchange.request
         match exchange.api:
             case "responses":
-                return responses.judge(request, self._responses)
+                return responses.check_request(request, self._responses)
             case "chat":
                 if self._azure and (named := _DEPLOYMENT.search(exchange.url)):
                     request = {**request, "model": named[1]}
-                models = self._model(_CATALOGUE.chat, chat_held.ModelInfo)
-                return chat.judge(request, models=models, profile=chat.AZURE if self._azure else chat.OPENAI)
+                models = self._model(_CATALOGUE.find_chat_info, chat_held.ChatModelInfo)
+                return chat.check_request(request, find_model=models, switches=chat.AZURE if self._azure else chat.OPENAI)
             case "anthropic":
-                return anthropic.judge(request, headers_of(exchange), self._signatures)
+                return anthropic.check_request(request, headers_of(exchange), self._signatures)
 
     def learn(self, exchange: Exchange, body: dict[str, Any]) -> None:
         """Take in the answer to a request that was accepted."""

@@ -1,5 +1,8 @@
-"""What every server of ours has in common: `hosts.py` who can reach it, `bodies.py` which request bodies are refused,
-`running.py` how it starts and stops, `blocks.py` that it does so in with blocks."""
+"""Parts that all HTTP servers of Legato share.
 
-HANG_UP = "legato.hang_up"
-"""Where a request's scope has a function that closes its connection: ASGI has no word for that, so whoever serves puts it there."""
+`host_checks.py` checks hosts and tokens, `request_bodies.py` refuses and drains request bodies, `uvicorn_server.py` starts and stops a
+server, `server_context.py` makes a server a context manager.
+"""
+
+HANG_UP_SCOPE_KEY = "legato.hang_up"
+"""The key in a request's scope of a function that closes its connection. ASGI has no message for that, so the server adds the function."""

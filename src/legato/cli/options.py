@@ -1,4 +1,4 @@
-"""What verbs have in common. May know: typer. Decides: how stores, sessions and workflows are named, and how a shell completes them."""
+"""Options that several commands have, and the shell completion of session ids."""
 
 from __future__ import annotations
 
@@ -7,33 +7,36 @@ from typing import Annotated, TypeAlias
 import typer
 
 
-def session_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """The sessions that a shell offers: those of the store that the command would look into. Nothing goes wrong while somebody types."""
+def complete_session_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the sessions of the command's store for shell completion; none if the store cannot be read."""
     import asyncio
 
-    async def look() -> list[tuple[str, str]]:
-        from legato.cli.places import place
-        from legato.cli.telling import when
+    async def list_sessions() -> list[tuple[str, str]]:
+        from legato.cli.store_locator import open_located_store
+        from legato.cli.terminal import format_time
 
-        async with place(ctx.params.get("store") or "", tenant=ctx.params.get("tenant") or "") as here:
-            return [(info.ledger, f"{info.length} facts, {when(info.updated)}") for info in await here.store.list(1000)]
+        async with open_located_store(ctx.params.get("store") or "", tenant=ctx.params.get("tenant") or "") as opened:
+            return [(info.ledger, f"{info.length} facts, {format_time(info.updated_at)}") for info in await opened.store.list(1000)]
 
     try:
-        return [(id, about) for id, about in asyncio.run(look()) if id.startswith(incomplete)]
+        return [(id, about) for id, about in asyncio.run(list_sessions()) if id.startswith(incomplete)]
     except Exception:
         return []
 
 
-Stored: TypeAlias = Annotated[
+StoreOption: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--store", envvar="LEGATO_STORE", help="Where sessions are: a path or a store's URL. Default: a file of your own.", show_envvar=True
+        "--store",
+        envvar="LEGATO_STORE",
+        help="The store of the sessions: a path or a URL. Default: a SQLite file of your own.",
+        show_envvar=True,
     ),
 ]
-Named: TypeAlias = Annotated[
+WorkflowOption: TypeAlias = Annotated[
     str,
-    typer.Option("--workflow", "-w", help="module:workflow, whose sessions these are: it knows which arguments are secret, and its store."),
+    typer.Option("--workflow", "-w", help="module:workflow of the sessions: it knows which arguments are secret, and its store."),
 ]
-Tenant: TypeAlias = Annotated[str, typer.Option(help="Whose sessions: those of this tenant.")]
-SessionId: TypeAlias = Annotated[str, typer.Argument(help="The session.", autocompletion=session_ids, metavar="SESSION")]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TenantOption: TypeAlias = Annotated[str, typer.Option(help="The tenant of the sessions.")]
+SessionArgument: TypeAlias = Annotated[str, typer.Argument(help="The session.", autocompletion=complete_session_ids, metavar="SESSION")]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,4 +1,4 @@
-"""Whether a caller gave what was asked for. May know: nothing. Decides: how that is told when it is not so."""
+"""Checks of arguments that users pass, with errors that say what to write instead."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from legato.errors import BadInput
 T = TypeVar("T")
 
 
-def provides(given: object, protocol: Callable[..., T]) -> TypeGuard[T]:
-    """Whether an object has all members of a protocol. A wrapper that passes them on with `__getattr__` has them.
+def implements_protocol(value: object, protocol: Callable[..., T]) -> TypeGuard[T]:
+    """Return True if an object has all members of a protocol, also if it forwards them with `__getattr__`.
 
-    `isinstance` does not ask `__getattr__` since Python 3.12.
+    `isinstance` does not call `__getattr__` since Python 3.12.
     """
-    return all(hasattr(given, name) for name in vars(protocol) if not name.startswith("_"))
+    return all(hasattr(value, name) for name in vars(protocol) if not name.startswith("_"))
 
 
-def listed(what: str, given: Iterable[T], error: type[BadInput] = BadInput) -> tuple[T, ...]:
-    """Several things, as a tuple. A string is one thing, and so is nothing at all.
+def require_list(name: str, value: Iterable[T], error: type[BadInput] = BadInput) -> tuple[T, ...]:
+    """Return the elements of an iterable as a tuple. A string is no list.
 
-    >>> listed("tools", [1, 2])
+    >>> require_list("tools", [1, 2])
     (1, 2)
     """
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise error(f"{what} are given as a list", found=repr(given)[:80], do="write [...], or leave it out for none")
-    return tuple(given)
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise error(f"{name} must be a list", found=repr(value)[:80], do="write [...], or leave it out for none")
+    return tuple(value)
 
 
-def mapped(what: str, given: Any, error: type[BadInput] = BadInput) -> Mapping[Any, Any]:
-    """Things by name."""
-    if not isinstance(given, Mapping):
-        raise error(f"{what} are given by name", found=repr(given)[:80], do="write {...}")
-    return given
+def require_mapping(name: str, value: Any, error: type[BadInput] = BadInput) -> Mapping[Any, Any]:
+    """Return a mapping as it is."""
+    if not isinstance(value, Mapping):
+        raise error(f"{name} must be a mapping", found=repr(value)[:80], do="write {...}")
+    return value
 
 
-def whole_number(what: str, given: Any, least: int, error: type[BadInput] = BadInput) -> int:
-    """A whole number that is large enough."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise error(f"{what} is a number from {least} on", found=repr(given)[:80])
-    return given
+def require_whole_number(name: str, value: Any, minimum: int, error: type[BadInput] = BadInput) -> int:
+    """Return a whole number that is at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise error(f"{name} must be a whole number, at least {minimum}", found=repr(value)[:80])
+    return value
 
 
-def function(what: str, given: Any, error: type[BadInput] = BadInput) -> Callable[..., Any]:
-    """Something that can be called."""
-    if not callable(given):
-        raise error(f"{what} is a function", found=repr(given)[:80])
-    return given  # type: ignore[no-any-return]
+def require_function(name: str, value: Any, error: type[BadInput] = BadInput) -> Callable[..., Any]:
+    """Return a callable as it is."""
+    if not callable(value):
+        raise error(f"{name} must be a function", found=repr(value)[:80])
+    return value  # type: ignore[no-any-return]
 
 
-def text(what: str, given: Any, error: type[BadInput] = BadInput) -> str:
-    """Text, maybe empty."""
-    if not isinstance(given, str):
-        raise error(f"{what} is text", found=repr(given)[:80], do="give a string")
-    return given
+def require_text(name: str, value: Any, error: type[BadInput] = BadInput) -> str:
+    """Return a string as it is, also an empty one."""
+    if not isinstance(value, str):
+        raise error(f"{name} must be text", found=repr(value)[:80], do="pass a string")
+    return value
 
 
-def secret_key(what: str, given: Any) -> bytes:
-    """A key to sign with."""
-    if not isinstance(given, (bytes, bytearray)) or not given:
-        raise BadInput(f"{what} is a key: one or more bytes", found=type(given).__name__, do='write b"...", or os.urandom(32) once')
-    return bytes(given)
+def require_secret_key(name: str, value: Any) -> bytes:
+    """Return a signing key as bytes."""
+    if not isinstance(value, (bytes, bytearray)) or not value:
+        raise BadInput(f"{name} must be a key of one or more bytes", found=type(value).__name__, do='write b"...", or os.urandom(32) once')
+    return bytes(value)

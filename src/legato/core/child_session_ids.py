@@ -1,6 +1,6 @@
-"""Ids of child sessions: the parent's id, a slash, and the idempotency key of the parent's call.
+"""Ids of child sessions: the parent session's id, a slash, and the idempotency key of the parent call.
 
-So a session and its child sessions, at any depth, are one range of names, and a store finds them without an index of its own.
+A session and its child sessions, at any depth, are one range of names, so a store finds them without an extra index.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Iterator
 from legato.core.facts import CallRef
 
 MAX_SESSION_ID_CHARS = 400
-"""For ids that users choose."""
+"""The maximum length of a session id that a user chooses."""
 
 MAX_CHILD_ID_CHARS = 1000
-"""For ids of child sessions, which begin with their parent's: 13 levels below the longest id that a user can choose."""
+"""The maximum length of a child session's id, which begins with its parent's: 13 levels below the longest id that a user can choose."""
 
 _CHILD = re.compile(r"(.+)/([0-9a-f]{32}):(\d+)\.(\d+)", re.DOTALL)
 _PATH = re.compile(r"(?:/[0-9a-f]{32}:\d+\.\d+)+")
 
 
-def child_session_id(session: str, key: str) -> str:
-    """The id of the child session of one call. Each branch of a conversation has child sessions of its own."""
-    return f"{session}/{key}"
+def make_child_session_id(session: str, idempotency_key: str) -> str:
+    """Return the id of a call's child session. Each branch of a conversation has child sessions of its own."""
+    return f"{session}/{idempotency_key}"
 
 
-def root_session_id(session: str) -> str:
-    """The outermost session that this one works for, by its id; the session itself if it is no child session.
+def find_root_session_id(session: str) -> str:
+    """Return the id of the outermost parent session; the id itself if it is not a child session's.
 
-    >>> root_session_id(child_session_id("customer-7", f"{'0' * 32}:2.0")), root_session_id("customer-7")
+    >>> find_root_session_id(make_child_session_id("customer-7", f"{'0' * 32}:2.0")), find_root_session_id("customer-7")
     ('customer-7', 'customer-7')
     """
     while child := _CHILD.fullmatch(session):
@@ -36,23 +36,23 @@ def root_session_id(session: str) -> str:
     return session
 
 
-def max_id_chars(session: str) -> int:
-    """How long this id may be: the id of a child session begins with its parent's."""
-    return MAX_SESSION_ID_CHARS if root_session_id(session) == session else MAX_CHILD_ID_CHARS
+def find_max_id_chars(session: str) -> int:
+    """Return the maximum length of this id: a child session's id may be longer, because it begins with its parent's."""
+    return MAX_SESSION_ID_CHARS if find_root_session_id(session) == session else MAX_CHILD_ID_CHARS
 
 
-def parent_calls(session: str) -> Iterator[tuple[str, str, CallRef]]:
-    """Yield the parent calls encoded in a child session's id, innermost first: session, the name that its ledger had, and call."""
+def list_parent_calls(session: str) -> Iterator[tuple[str, str, CallRef]]:
+    """Yield the parent calls encoded in a child session's id, innermost first: session id, ledger id, and call."""
     while child := _CHILD.fullmatch(session):
         session = child[1]
         yield session, child[2], CallRef(int(child[3]), int(child[4]))
 
 
 def is_child_of(name: str, session: str) -> bool:
-    """Whether this is the id of a child session of a session, at any depth."""
+    """Return True if this is the id of a child session of a session, at any depth."""
     return name.startswith(session) and _PATH.fullmatch(name, len(session)) is not None
 
 
-def child_range(session: str) -> tuple[str, str]:
-    """The first name of child sessions, and the first name behind them, in the order of code points."""
+def make_child_id_range(session: str) -> tuple[str, str]:
+    """Return the first possible id of a session's child sessions and the first id after them, in the order of code points."""
     return f"{session}/", f"{session}0"  # "0" follows "/"

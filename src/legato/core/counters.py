@@ -1,6 +1,6 @@
-"""What is counted. May know: facts. Decides: what belongs to which run, and what was spent by whom.
+"""Counters for limits and usage: per run, and over the whole session.
 
-A *run* is what follows a message of the user, until the next one.
+A *run* is everything from one user message to the next.
 """
 
 from __future__ import annotations
@@ -11,58 +11,58 @@ from msgspec import Struct
 
 from legato.core.facts import NO_USAGE, Usage
 
-LASTING = ("tokens", "cost")
-"""Limits over a whole conversation: allowances for them outlast the run they were given in."""
+SESSION_LIMITS = ("tokens", "cost")
+"""The limits that count over the whole session: an allowance for one of them stays valid in later runs."""
 
 
-class Tally(Struct, eq=False):
-    """What one run has counted, and what it was allowed on top of its limits."""
+class RunCounters(Struct, eq=False):
+    """The counters of one run, and the allowances that a person granted on top of its limits."""
 
-    number: int = 0
+    run_number: int = 0
     turns: int = 0
     handoffs: int = 0
     tool_calls: int = 0
     tool_rounds: int = 0
-    """The replies with tool calls that the active agent has made in a row, since a message or control arrived."""
-    active_ms: int = 0
+    """The number of replies with tool calls that the active agent made in a row since a message or control arrived."""
+    work_ms: int = 0
     prompts: int = 0
     output_retries: int = 0
-    edges: dict[tuple[str, str], int] = {}
+    handoffs_by_edge: dict[tuple[str, str], int] = {}
     allowances: dict[str, int] = {}
 
-    def following(self) -> Tally:
-        """That of the next run."""
-        tally = Tally(self.number + 1)
+    def start_next_run(self) -> RunCounters:
+        """Return the counters of the next run."""
+        counters = RunCounters(self.run_number + 1)
         if self.allowances:
-            tally.allowances = {name: self.allowances[name] for name in LASTING if name in self.allowances}
-        return tally
+            counters.allowances = {name: self.allowances[name] for name in SESSION_LIMITS if name in self.allowances}
+        return counters
 
-    def count_edge(self, source: str, target: str) -> None:
-        """Control went from one agent to another."""
-        self.edges[source, target] = self.edges.get((source, target), 0) + 1
+    def count_handoff(self, source: str, target: str) -> None:
+        """Count a handoff from one agent to another."""
+        self.handoffs_by_edge[source, target] = self.handoffs_by_edge.get((source, target), 0) + 1
 
     def __repr__(self) -> str:
-        return f"<run {self.number}: {self.turns} turns, {self.handoffs} handoffs, {self.tool_calls} tool calls>"
+        return f"<run {self.run_number}: {self.turns} turns, {self.handoffs} handoffs, {self.tool_calls} tool calls>"
 
 
-MOST_SPANS = 64
-"""How many separate pieces of work are remembered. Only work that began before all of them could be counted twice."""
+MAX_WORK_SPANS = 64
+"""The number of separate time spans that are remembered. Only work that began before all of them could be counted twice."""
 
 
 class WorkTime:
-    """The time that was worked, where what was done in parallel counts once. Told of each piece of work when it ends."""
+    """The time spent on work, where parallel work counts once. Each piece of work is added when it ends."""
 
     __slots__ = ("_spans",)
 
     def __init__(self) -> None:
-        self._spans: deque[tuple[int, int]] = deque(maxlen=MOST_SPANS)  # disjoint and in order
+        self._spans: deque[tuple[int, int]] = deque(maxlen=MAX_WORK_SPANS)  # disjoint and in order
 
-    def uncounted(self, start: int, end: int) -> int:
-        """How much of this time has not been counted yet."""
+    def measure_uncounted_ms(self, start: int, end: int) -> int:
+        """Return how many milliseconds of a span have not been counted yet."""
         return max(0, end - start) - sum(max(0, min(high, end) - max(low, start)) for low, high in self._spans)
 
     def add(self, start: int, end: int) -> int:
-        """How much of this time had not been counted yet."""
+        """Count a span, and return how many of its milliseconds had not been counted before."""
         spans, new = self._spans, max(0, end - start)
         while spans and spans[-1][1] > start:
             low, high = spans.pop()
@@ -72,40 +72,40 @@ class WorkTime:
         return new
 
 
-class Spent:
-    """Tokens and money, in all, by agent and by handoff; the number of model replies; the letters that were said, for estimates."""
+class UsageTotals:
+    """Tokens and cost in total, by agent and since each handoff; the number of model replies; the characters said, for estimates."""
 
-    __slots__ = ("_total", "by_handoff", "last", "letters", "of", "turns")
+    __slots__ = ("_total", "by_agent", "by_handoff", "characters", "last_request", "turns")
 
     def __init__(self) -> None:
-        self._total: Usage | None = NO_USAGE  # None: to be added up, when somebody asks
-        self.of: dict[str, Usage] = {}
+        self._total: Usage | None = NO_USAGE  # None: summed up when it is read
+        self.by_agent: dict[str, Usage] = {}
         self.by_handoff: list[tuple[str, str, Usage]] = []
-        self.last = Usage()
-        self.letters = 0
+        self.last_request = Usage()
+        self.characters = 0
         self.turns = 0
 
     @property
     def total(self) -> Usage:
-        """Of all agents."""
+        """The usage of all agents."""
         if self._total is None:
-            self._total = sum(self.of.values(), NO_USAGE)
+            self._total = sum(self.by_agent.values(), NO_USAGE)
         return self._total
 
-    def spend(self, agent: str, usage: Usage) -> None:
-        """A model was paid."""
+    def add_request(self, agent: str, usage: Usage) -> None:
+        """Add the usage of a model request."""
         if usage is NO_USAGE:
             return
-        self.spend_in_child(agent, usage)
-        self.last = usage
+        self.add_child_usage(agent, usage)
+        self.last_request = usage
 
-    def spend_in_child(self, agent: str, usage: Usage) -> None:
-        """A model was paid in a child session: that is part of every sum, and tells nothing of the next request made here."""
+    def add_child_usage(self, agent: str, usage: Usage) -> None:
+        """Add usage of a child session: it is part of every sum, but says nothing about the size of the next request made here."""
         self._total = None
-        self.of[agent] = self.of.get(agent, NO_USAGE) + usage
+        self.by_agent[agent] = self.by_agent.get(agent, NO_USAGE) + usage
         if self.by_handoff:
             source, target, spent = self.by_handoff[-1]
             self.by_handoff[-1] = (source, target, spent + usage)
 
     def __repr__(self) -> str:
-        return f"<spent {self.total.total} tokens>"
+        return f"<usage: {self.total.total} tokens>"

@@ -1,17 +1,18 @@
-"""Facts as rows. May know: how facts are written as JSON. Decides: how many facts are written together, shorter than one by one.
+"""A compact JSON encoding of many facts, as rows.
 
-Every fact repeats its names, and the time in milliseconds since 1970. Together, the names of all facts that have the same ones are a
-*shape*, written once; a fact is a row: the number of its shape, then its values, of which the last says how many milliseconds after the
-fact before it it was recorded. That is plain JSON still, and needs nothing but itself to be read.
+Encoded one by one, every fact repeats its field names and its full timestamp. Here the field names of facts with the same fields are a
+*shape*, written once. A fact is a row: the number of its shape, then its values; the last value is the number of milliseconds since the
+fact before. The result is plain JSON, and decoding needs nothing else.
 
->>> from legato.core.facts import Said
->>> shapes, bundles = to_rows([Said("Hello", at=1_000), Said("Are you there?", at=3_500)])
+>>> from legato.core.facts import MessageReceived
+>>> shapes, bundles = encode_rows([MessageReceived("Hello", at=1_000), MessageReceived("Are you there?", at=3_500)])
 >>> shapes, [bytes(rows) for rows in bundles]
-([['said', 'content', 'at']], [b'[[0,"Hello",1000],[0,"Are you there?",2500]]'])
->>> [(fact.content, fact.at) for fact in from_rows(shapes, bundles)]
+([['message_received', 'content', 'at']], [b'[[0,"Hello",1000],[0,"Are you there?",2500]]'])
+>>> [(fact.content, fact.at) for fact in decode_rows(shapes, bundles)]
 [('Hello', 1000), ('Are you there?', 3500)]
 
-Rows come in bundles: quicker than one by one, and what is made on the way is gone before the garbage collector would look at it.
+Rows are encoded in bundles: that is faster than one by one, and the intermediate objects of a bundle are freed before the garbage
+collector scans them.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from typing import Any, get_args
 
 import msgspec
 
-from legato.core.codec import newer
-from legato.core.facts import FORMAT, AnyFact
+from legato.core.codec import make_newer_format_error
+from legato.core.facts import LEDGER_FORMAT, AnyFact
 
-BUNDLE = 128
-"""How many rows are one text. Any number can be read."""
+ROWS_PER_BUNDLE = 128
+"""The number of rows that are encoded as one text. Bundles of any size can be decoded."""
 
 _TAGS: frozenset[str] = frozenset(kind.__struct_config__.tag for kind in get_args(AnyFact))
 
 
-def to_rows(facts: Sequence[AnyFact]) -> tuple[list[list[str]], list[msgspec.Raw]]:
-    """The shapes of these facts, and the facts."""
+def encode_rows(facts: Sequence[AnyFact]) -> tuple[list[list[str]], list[msgspec.Raw]]:
+    """Return the shapes of these facts, and the facts in bundles of rows."""
     shapes: dict[tuple[str, ...], int] = {}
     bundles: list[msgspec.Raw] = []
     before = 0
-    for first in range(0, len(facts), BUNDLE):
+    for first in range(0, len(facts), ROWS_PER_BUNDLE):
         rows = []
-        for members in msgspec.to_builtins(facts[first : first + BUNDLE]):
+        for members in msgspec.to_builtins(facts[first : first + ROWS_PER_BUNDLE]):
             row = [*members.values()]
             kind, at = row[0], row[-1]
             row[0], row[-1] = shapes.setdefault((kind, *members), len(shapes)), at - before
@@ -47,29 +48,29 @@ def to_rows(facts: Sequence[AnyFact]) -> tuple[list[list[str]], list[msgspec.Raw
     return [[kind, *names] for kind, _, *names in shapes], bundles
 
 
-def from_rows(shapes: Sequence[Sequence[str]], bundles: Iterable[msgspec.Raw]) -> list[AnyFact]:
-    """The facts again. Strict, as the decoder of bytes is."""
-    known = [_checked(shape) for shape in shapes]
+def decode_rows(shapes: Sequence[Sequence[str]], bundles: Iterable[msgspec.Raw]) -> list[AnyFact]:
+    """Return the facts that were encoded. As strict as the decoder of single facts."""
+    field_names = [_parse_shape(shape) for shape in shapes]
     facts: list[AnyFact] = []
     at = 0
     for raw in bundles:
         bundle: list[dict[str, Any]] = []
         for row in msgspec.json.decode(raw, type=list[list[Any]]):
             number, later = (row[0], row[-1]) if row else (None, None)
-            if type(number) is not int or not 0 <= number < len(known) or type(later) is not int:
-                raise ValueError(f"a fact is no row of one of the {len(known)} shapes: {row!r:.80}")
-            names = known[number]
+            if type(number) is not int or not 0 <= number < len(field_names) or type(later) is not int:
+                raise ValueError(f"a row does not fit one of the {len(field_names)} shapes: {row!r:.80}")
+            names = field_names[number]
             row[0], row[-1] = shapes[number][0], (at := at + later)
             bundle.append(dict(zip(names, row, strict=True)))
-            if row[0] == "opened" and type(format := bundle[-1].get("format")) is int and format > FORMAT:
-                raise newer(format)
+            if row[0] == "opened" and type(format := bundle[-1].get("format")) is int and format > LEDGER_FORMAT:
+                raise make_newer_format_error(format)
         facts += msgspec.convert(bundle, list[AnyFact])
     return facts
 
 
-def _checked(shape: Sequence[str]) -> Sequence[str]:
-    """The names of a row's values, when its first says what it is."""
+def _parse_shape(shape: Sequence[str]) -> Sequence[str]:
+    """Return the field names of a shape's rows."""
     names = ["fact", *shape[1:]]
     if shape[:1] == [] or shape[0] not in _TAGS or len(set(names)) != len(names) or names[-1] != "at":
-        raise ValueError(f"this is no shape of a fact: {shape!r:.80}")
+        raise ValueError(f"this is not the shape of a fact: {shape!r:.80}")
     return names

@@ -1,10 +1,12 @@
-"""What can happen in a conversation. May know: nothing but data. Decides: the vocabulary of the ledger.
+"""Facts: the immutable records that make up a ledger.
 
-A fact is past tense, immutable and recorded once. Its identity is its position in the ledger; `at` is the time in
-milliseconds since the epoch, supplied by whoever records it. Ids that a provider gave (`call_id`, `item_id`,
-`response_id`) are attributes for the wire and identify nothing here.
+A fact is named in the past tense and recorded once. Its position in the ledger identifies it. `at` is a time in milliseconds since
+the epoch, supplied by the code that records the fact. Ids from providers (`call_id`, `item_id`, `response_id`) are sent back to the
+provider and identify nothing here.
 
-Facts hold no dictionaries: what a model wrote is kept as the text it wrote, so a fact cannot change after the event.
+Facts hold no dictionaries: JSON from a model is kept as the text that the model wrote, so a fact cannot change after the event.
+
+Some attributes have a shorter name in a stored ledger; `field(name=...)` gives it.
 """
 
 from __future__ import annotations
@@ -13,26 +15,26 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-FORMAT = 1
-"""The newest ledger format that this version writes and reads. See `codec.py` for the table of formats."""
+LEDGER_FORMAT = 1
+"""The newest ledger format that this version reads and writes. `codec.py` has the table of formats."""
 
 MAX_COUNT = 2**53
-"""The largest number in a fact. Every JSON reader has it exactly, and a database's integer has room for what is added to it."""
+"""The largest number in a fact. Every JSON reader represents it exactly, and a database's integer has room to add to it."""
 
 MAX_TIME_MS = 253_402_214_400_000
-"""The last day of the year 9999, the last that dates are written for."""
+"""The last day of the year 9999, the last year that date formats can express."""
 
-STANDING = "standing"
-"""The source of a `Decided` that a standing approval made."""
+SOURCE_STANDING_APPROVAL = "standing"
+"""The source of a `Decided` fact that a standing approval caused."""
 
-IMPORTED = "brought along"
-"""The source of a `Decided` that was made in another conversation and imported with it."""
+SOURCE_IMPORT = "brought along"
+"""The source of a `Decided` fact that was imported with a conversation from elsewhere."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
-"""A number that the decoder refuses unless it is in these bounds: facts may come from anywhere, and are counted with."""
+"""A number from 0 to `MAX_COUNT`. The decoder checks the bounds: facts may come from anywhere, and code does arithmetic with them."""
 
 Index: TypeAlias = Annotated[int, Meta(ge=-1, le=MAX_COUNT)]
-"""A position or an index, or -1 for none."""
+"""A position or an index; -1 means none."""
 
 TimeMs: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_TIME_MS)]
 
@@ -47,17 +49,17 @@ class CallRef(Struct, frozen=True, array_like=True, order=True, forbid_unknown_f
         return f"{self.position}.{self.index}"
 
 
-# -- what messages are made of ---------------------------------------------------------------------------------------
+# -- parts of messages -------------------------------------------------------------------------------------------------
 
 
 class Text(Struct, frozen=True, tag_field="part", tag="text", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Words."""
+    """A text part of a message."""
 
     text: str
 
 
 class Image(Struct, frozen=True, tag_field="part", tag="image", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A picture: either a `url`, or bytes kept in the store's contents under `digest`."""
+    """An image: either a `url`, or bytes kept in the store's contents under `digest`."""
 
     media_type: str = "image/png"
     url: str = ""
@@ -75,28 +77,29 @@ class File(Struct, frozen=True, tag_field="part", tag="file", omit_defaults=True
 
 Part: TypeAlias = Text | Image | File
 Content: TypeAlias = str | tuple[Part, ...]
-"""Plain text stays plain; anything richer is a tuple of parts."""
+"""Plain text is a string; anything richer is a tuple of parts."""
 
 
-# -- what a model's reply is made of ---------------------------------------------------------------------------------
+# -- items of a model's reply ------------------------------------------------------------------------------------------
 
 
-class Words(Struct, frozen=True, tag_field="item", tag="words", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Text that the model addressed to the user. `notes` are its citations, as the provider wrote them (JSON text).
+class OutputText(Struct, frozen=True, tag_field="item", tag="words", omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """Text that the model wrote to the user. `citations` are JSON text as the provider wrote it.
 
-    `extra`: other members that the provider wants back with it, as a JSON object; empty if there are none. Each API's format lists them.
+    `extra`: a JSON object with other members that the provider wants back with the item; empty if there are none. Each API's format
+    lists them.
     """
 
     text: str
     item_id: str = ""
-    notes: str = ""
+    citations: str = field(default="", name="notes")
     extra: str = ""
 
 
 class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A provider's reasoning: its summary for people, its opaque form for the provider that made it.
+    """A model's reasoning: `text` is a summary for people, `encrypted` the opaque form for the provider that made it.
 
-    `redacted`: the provider showed no text at all (Anthropic's `redacted_thinking`).
+    `redacted`: the provider returned no text (Anthropic's `redacted_thinking`).
     """
 
     text: str = ""
@@ -106,10 +109,7 @@ class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_def
 
 
 class Call(Struct, frozen=True, tag_field="item", tag="call", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A tool call exactly as the model wrote it; `arguments` is the raw text, valid JSON or not.
-
-    `extra`: other members that the provider wants back with it, as in `Words`.
-    """
+    """A tool call exactly as the model wrote it. `arguments` is the raw text, valid JSON or not. `extra` is as in `OutputText`."""
 
     tool: str
     arguments: str = "{}"
@@ -119,29 +119,31 @@ class Call(Struct, frozen=True, tag_field="item", tag="call", omit_defaults=True
 
 
 class Refusal(Struct, frozen=True, tag_field="item", tag="refusal", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """The model declined, in words."""
+    """Text in which the model declined to answer."""
 
     text: str
     item_id: str = ""
 
 
-class Hosted(Struct, frozen=True, tag_field="item", tag="hosted", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Something that the provider did by itself within the reply: a web search, code it ran, a remote tool. `body` is JSON text."""
+class HostedToolUse(Struct, frozen=True, tag_field="item", tag="hosted", omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A tool that the provider ran itself within the reply: a web search, code execution, a remote tool. `body` is JSON text."""
 
     kind: str
     body: str = "{}"
     item_id: str = ""
 
 
-Item: TypeAlias = Words | Reasoning | Call | Refusal | Hosted
+ReplyItem: TypeAlias = OutputText | Reasoning | Call | Refusal | HostedToolUse
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Tokens of one or more model calls. `cached` (read from the provider's cache) and `written` (to it) are part of `input`, `reasoning`
-    is part of `output`.
+    """The tokens and the cost of one or more model requests.
 
-    `cost` counts billionths of a dollar, so that sums are exact. It is None where no price is known, and 0 for what is free. In a sum it
-    is the cost of the calls whose price is known; `unpriced` counts the tokens of the others. Sums are recorded, and end at `MAX_COUNT`.
+    `cached` (read from the provider's cache) and `written` (to the cache) are part of `input`; `reasoning` is part of `output`.
+
+    `cost` is in billionths of a dollar, so that sums are exact. It is None if no price is known, and 0 if the request was free. In a sum
+    it covers the requests whose price is known; `unpriced` counts the tokens of the others. Sums are recorded, so they stop at
+    `MAX_COUNT`.
 
     >>> Usage(input=10, cost=30) + Usage(input=5)
     Usage(input=15, output=0, cached=0, reasoning=0, cost=30, written=0, unpriced=5)
@@ -161,12 +163,12 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
 
     @property
     def dollars(self) -> float | None:
-        """The cost in dollars, as far as prices are known; None if none is known. Nothing used costs 0."""
+        """The cost in dollars, as far as prices are known; None if none is known. No usage costs 0."""
         return None if self.cost is None and self.total else (self.cost or 0) / 1_000_000_000
 
     @property
     def unpriced_tokens(self) -> int:
-        """The tokens whose price is not known: `dollars` does not contain what they cost."""
+        """The number of tokens whose price is unknown; `dollars` does not include them."""
         return self.total if self.cost is None else self.unpriced
 
     def __add__(self, other: Usage) -> Usage:
@@ -182,7 +184,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
         )
 
     def increase_over(self, earlier: Usage) -> Usage:
-        """What was added since `earlier`; nothing if this counts from a later beginning."""
+        """Return the usage added since `earlier`; `NO_USAGE` if this sum started later than `earlier` did."""
         added = self - earlier
         return added if min(added.input, added.output, added.cost or 0, added.unpriced) >= 0 else NO_USAGE
 
@@ -201,13 +203,13 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
 
 
 NO_USAGE = Usage()
-"""One object for 'none': a default that is the very same object is not written."""
+"""The shared value for no usage. The encoder leaves out a default only if it is this very object."""
 
 
 class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Where a forked, copied or moved ledger comes from: the session, and how many of its facts lie before this point.
+    """The origin of a forked, copied or moved ledger: the session it comes from, and the number of facts taken from it.
 
-    `kind` says what the new ledger inherits (branch_inheritance.py): a fork or a copy runs beside the original, a move replaces it.
+    `kind` decides what the new ledger inherits (branch_inheritance.py): a fork or a copy runs beside the original, a move replaces it.
     """
 
     session: str
@@ -215,25 +217,25 @@ class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     kind: Literal["fork", "copy", "move"] = "fork"
 
 
-class Standing(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True, gc=False):
-    """'Approve all like this one': one tool of one agent, for one session."""
+class StandingApproval(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True, gc=False):
+    """An approval of all calls of one tool by one agent, for one session."""
 
     agent: str
     tool: str
 
 
 class OfferedTool(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A tool that the client of a run runs itself, as far as it decides what happens next: its name, and which arguments are secret."""
+    """A tool that the client of a run executes itself. `secrets` are the names of its secret arguments."""
 
     name: str
     secrets: tuple[str, ...] = ()
 
 
 class RunOptions(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """The options of a run that a client gives with its message: tools that it runs itself, and the format of the answer.
+    """The options of a run that a client sends with its message: tools that it executes itself, and the format of the answer.
 
-    `required`: an answer without a call of these tools is not accepted. `typed`: an answer is accepted only if it fits a schema. That
-    schema and those of the tools are in the store's contents under `digest` (run_options.py).
+    `required`: a reply without a call of these tools is not accepted. `typed`: a final reply must fit a schema. The schemas of the
+    answer and of the tools are in the store's contents under `digest` (run_options.py).
     """
 
     tools: tuple[OfferedTool, ...] = ()
@@ -242,77 +244,79 @@ class RunOptions(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     digest: str = ""
 
     @property
-    def judged(self) -> bool:
-        """Tell whether a reply without calls is judged before anybody sees it."""
+    def needs_reply_check(self) -> bool:
+        """True if a reply without calls must be checked before it is shown."""
         return self.required or self.typed
 
     def offers(self, tool: str) -> bool:
-        """Tell whether the client has a tool of this name."""
+        """Return True if the client offers a tool with this name."""
         return any(each.name == tool for each in self.tools)
 
 
 NO_OPTIONS = RunOptions()
 
 
-# -- the facts -------------------------------------------------------------------------------------------------------
+# -- the facts ---------------------------------------------------------------------------------------------------------
 
 
 class Fact(Struct, frozen=True, kw_only=True, tag_field="fact", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """The root of all facts."""
+    """The base class of all facts."""
 
     at: TimeMs
 
 
 class Opened(Fact, frozen=True, tag="opened"):
-    """A conversation began, or (with `origin`) goes on from here as a fork, a copy or the new place of another.
+    """A ledger began, or (with `origin`) continues another one from here as a fork, a copy or a moved session.
 
-    `ledger` is a name that no other ledger has; ids of requests and idempotency keys are made from it.
+    `ledger_id` is unique to this ledger; ids of pending requests and idempotency keys are derived from it.
     """
 
-    ledger: str
+    ledger_id: str = field(name="ledger")
     workflow: str
-    format: int = FORMAT
+    format: int = LEDGER_FORMAT
     origin: Origin | None = None
 
 
 class MessageReceived(Fact, frozen=True, tag="message_received"):
-    """The user said something. `key` is the sender's name for this delivery.
+    """A user sent a message. `key` is the sender's idempotency key for this delivery.
 
-    `guarded`: an agent's input guardrails are yet to look at it. Until one of them has let it pass (`GuardrailJudged`), it is
-    part of nothing.
+    `awaits_guardrails`: the agent's input guardrails have not checked the message yet. Until they let it pass (`GuardrailJudged`), it has
+    no effect.
 
-    `options`: what the client asks of the run, in force from here on; None: nothing, whatever was asked before.
+    `options`: the client's options from here on; None removes earlier ones.
     """
 
     content: Content
     author: str = ""
     key: str = ""
-    guarded: bool = False
+    awaits_guardrails: bool = field(default=False, name="guarded")
     options: RunOptions | None = None
 
 
 class ModelReplied(Fact, frozen=True, tag="model_replied"):
-    """A model's whole reply. `upto` is the last position its request saw; `frame` the digest of what surrounded it.
+    """A model gave a whole reply.
 
-    `kept` is what a custom history policy chose, as inclusive runs of groups: what user code decided is a fact.
+    `upto` is the last position that its request included. `context_digest` is the digest of the turn context. `kept_groups` is the choice
+    of a custom history policy, as inclusive ranges of group indexes: a decision of user code is recorded.
 
-    `origin` says who made it (API, address, model): reasoning goes back only there. `stored`: the provider confirmed that it keeps the
-    reply as `response_id`; `base`: what the request was chained on (a response, a conversation); `held`: the digest of the sequence
-    that the provider holds after it, so that a later request can be proved to go on from there. `request_id` is the provider's own.
+    `origin` names the API, the address and the model; reasoning is sent back only there. `request_id` is the provider's. `stored`: the
+    provider confirmed that it stores the reply as `response_id`. `base` is the response or conversation that the request continued.
+    `stored_digest` is the digest of the item sequence that the provider stores after the reply: a later request may continue from there
+    if its own sequence has this digest.
 
-    `guarded`: nobody is shown its words before its output type and the agent's output guardrails have accepted them (`GuardrailJudged`).
+    `awaits_checks`: the text is hidden until the output type and the agent's output guardrails have accepted it (`GuardrailJudged`).
 
-    `extra`: what the provider said of the whole reply besides its items, as a JSON object; empty if there is nothing. Each API's format
-    lists the members, and which of them a later request takes back.
+    `extra`: a JSON object with what the provider said about the reply as a whole; empty if there is nothing. Each API's format lists the
+    members, and which of them a later request sends back.
 
-    `calls_allowed`, `argument_bytes_allowed`: limits that its calls exceed, -1 where they do not. Calls beyond them are not run, and no
-    handoff is taken from a reply with too many calls.
+    `calls_allowed`, `argument_bytes_allowed`: the limits that the calls of the reply exceed, -1 for one that they do not. Calls beyond a
+    limit are not run, and no handoff is taken from a reply with too many calls.
     """
 
     agent: str
-    frame: str
+    context_digest: str = field(name="frame")
     upto: Index
-    items: tuple[Item, ...]
+    items: tuple[ReplyItem, ...]
     finish: Literal["stop", "length", "filter"] = "stop"
     usage: Usage = NO_USAGE
     model: str = ""
@@ -320,20 +324,22 @@ class ModelReplied(Fact, frozen=True, tag="model_replied"):
     stored: bool = False
     base: str = ""
     origin: str = ""
-    held: str = ""
+    stored_digest: str = field(default="", name="held")
     request_id: str = ""
-    kept: tuple[tuple[Count, Count], ...] | None = None
+    kept_groups: tuple[tuple[Count, Count], ...] | None = field(default=None, name="kept")
     losses: tuple[str, ...] = ()
-    took: Count = 0
-    guarded: bool = False
+    duration_ms: Count = field(default=0, name="took")
+    awaits_checks: bool = field(default=False, name="guarded")
     calls_allowed: Index = -1
     argument_bytes_allowed: Index = -1
     extra: str = ""
 
 
 class ConversationClaimed(Fact, frozen=True, tag="conversation_claimed"):
-    """A request is about to go to a conversation that the provider keeps. Without a `ModelReplied` after it, nobody knows what the
-    provider holds in there: it is never used again."""
+    """A request is about to be sent to a conversation that the provider stores.
+
+    If no `ModelReplied` follows, the content of that conversation is unknown, and it is not used again.
+    """
 
     agent: str
     conversation: str
@@ -341,24 +347,25 @@ class ConversationClaimed(Fact, frozen=True, tag="conversation_claimed"):
 
 
 class ModelRequestFailed(Fact, frozen=True, tag="model_request_failed"):
-    """A model call that left no words: it failed, broke off, or was cancelled. `upto` is what it saw; `final`: not tried again unasked.
+    """A model request gave no reply: it failed, broke off, or was cancelled.
 
-    `limit` names the limit that stopped it, which is no failure of the model: it is made again as the same attempt.
-    `retry_at`: not made again before this time, in milliseconds since the epoch. A driver that takes over waits until then too. After a
-    `final` attempt, only a worker makes the request again unasked: at this time, or when a worker starts before that; never, if it is 0.
-    `cause`: the kind of error and its codes, without its words. `conversation_unchanged`: the provider's conversation is as it was
-    before the request.
+    `upto` is the last position that the request included, `attempt` its number from 1. `final`: it is not retried automatically.
+    `limit` names the limit that stopped it; that is no failure of the model, so the request is repeated with the same attempt number.
+    `retry_at`: the request is not repeated before this time, in milliseconds since the epoch, also not by a driver that takes over.
+    After a `final` attempt, only a worker repeats it automatically: at this time, or when a worker starts before; never, if it is 0.
+    `cause`: the type of the error and its codes, without its message. `conversation_unchanged`: the provider's conversation is as it
+    was before the request.
     """
 
     agent: str
-    frame: str
+    context_digest: str = field(name="frame")
     error: str
     upto: Index = -1
     code: str = ""
-    number: Count = 1
+    attempt: Count = field(default=1, name="number")
     final: bool = False
     usage: Usage = NO_USAGE
-    took: Count = 0
+    duration_ms: Count = field(default=0, name="took")
     limit: str = ""
     retry_at: TimeMs = 0
     cause: str = ""
@@ -366,7 +373,7 @@ class ModelRequestFailed(Fact, frozen=True, tag="model_request_failed"):
 
 
 class ApprovalChecked(Fact, frozen=True, tag="approval_checked"):
-    """Whether a call needs a person's approval was decided; `digest` is of the exact arguments."""
+    """The approval policy decided if a call needs a person's approval. `digest` is the digest of its exact arguments."""
 
     call: CallRef
     needed: bool
@@ -374,11 +381,11 @@ class ApprovalChecked(Fact, frozen=True, tag="approval_checked"):
 
 
 class Decided(Fact, frozen=True, tag="decided"):
-    """A request was answered: by whoever called Legato, or by what `source` names.
+    """A pending request was answered, by the caller of Legato or by the named `source`.
 
-    `kind` says what was asked: approval of a call, result of a deferred call, outcome of a lost attempt, a limit, or a
-    standing approval withdrawn. `digest` is that of the arguments the answer was given for. `options`: what the client asks of the run
-    from here on; None: the same as before.
+    `kind` is the kind of the request: approval of a call, result of a deferred call, outcome of a lost attempt, a limit, or a standing
+    approval that is withdrawn. `digest` is the digest of the arguments that the answer is about. `options`: the client's options from
+    here on; None keeps the earlier ones.
     """
 
     kind: Literal["approval", "result", "outcome", "limit", "standing"]
@@ -386,48 +393,51 @@ class Decided(Fact, frozen=True, tag="decided"):
     call: CallRef | None = None
     limit: str = ""
     digest: str = ""
-    words: str = ""
+    reason: str = field(default="", name="words")
     arguments: str = ""
     output: Content = ""
-    standing: Standing | None = None
+    standing: StandingApproval | None = None
     source: str = field(default="", name="by")
-    """What answered: nothing for the caller of Legato, or `STANDING` or `IMPORTED`. Its name in a stored ledger is `by`."""
+    """`SOURCE_STANDING_APPROVAL` or `SOURCE_IMPORT`; anything else, usually empty, is an answer of the caller."""
     key: str = ""
     options: RunOptions | None = None
 
     @property
-    def from_outside(self) -> bool:
-        """Whether the caller gave this answer to this conversation."""
-        return self.source not in (STANDING, IMPORTED)
+    def is_from_caller(self) -> bool:
+        """True if the caller gave this answer in this conversation."""
+        return self.source not in (SOURCE_STANDING_APPROVAL, SOURCE_IMPORT)
 
 
 class CallStarted(Fact, frozen=True, tag="call_started"):
-    """A tool is about to start: the claim on this attempt, recorded before anything happens."""
+    """A tool is about to start. This claims the attempt, and is recorded before the tool runs."""
 
     call: CallRef
     attempt: Count
     epoch: Count
     digest: str = ""
-    """Of the arguments that run; required where they were approved."""
+    """The digest of the arguments that run; required if they were approved."""
 
 
 class CallReturned(Fact, frozen=True, tag="call_returned"):
-    """A call has its output. `attempt` 0: the tool never ran. `late`: known only after the call had been answered, kept for people."""
+    """A call has its output. `attempt` 0: the tool never ran. `late`: the call had another output already; this one is kept for people.
+
+    `full_output_digest`: the whole output is in the store's contents under this digest, because `output` was cut.
+    """
 
     call: CallRef
     output: Content
     attempt: Count = 0
     status: Literal["ok", "error", "timeout", "cancelled", "superseded", "stopped"] = "ok"
-    full: str = ""
+    full_output_digest: str = field(default="", name="full")
     late: bool = False
-    took: Count = 0
+    duration_ms: Count = field(default=0, name="took")
 
 
 class CallLost(Fact, frozen=True, tag="call_lost"):
-    """Nobody knows how this attempt ended: the driver that ran it is gone, or the tool itself cannot tell (`OutcomeUnknown`).
+    """The outcome of an attempt is unknown: its driver is gone, or the tool itself cannot tell (`OutcomeUnknown`).
 
-    `missing`: it worked in a child session whose ledger is not there. A new attempt would repeat the whole task, so a person decides,
-    although the tool is idempotent.
+    `missing`: the attempt used a child session whose ledger is not in the store. A new attempt would repeat the whole task, so a person
+    decides even if the tool is idempotent.
     """
 
     call: CallRef
@@ -436,26 +446,26 @@ class CallLost(Fact, frozen=True, tag="call_lost"):
 
 
 class CallPaused(Fact, frozen=True, tag="call_paused"):
-    """An attempt ended because its child session cannot go on now: `session`, of which it had seen `length` facts.
+    """An attempt ended because its child session cannot continue now. `length` is the number of facts that `session` had then.
 
-    The attempt is over, and the call is not answered: it waits, and is started again when the child session can go on. `error`: the
-    child failed, and goes on when the session is resumed. `needed`: the child stopped before a model request of about this size,
-    which would exceed a limit of a caller. `retry_at`: the child goes on by itself, not before this time, in milliseconds since the
-    epoch. With none of them, the child waits for people.
+    The call has no output: it waits, and is started again when the child session can continue. `error`: the child session failed, and
+    continues when this session is resumed. `needed`: the child session stopped before a model request of about this size, which would
+    exceed a limit of a parent session. `retry_at`: the child session continues by itself, not before this time, in milliseconds since
+    the epoch. With none of them, the child session waits for people.
     """
 
     call: CallRef
     attempt: Count
     session: str
     length: Count
-    took: Count = 0
+    duration_ms: Count = field(default=0, name="took")
     error: str = ""
     needed: Usage = NO_USAGE
     retry_at: TimeMs = 0
 
 
 class ChildUsageReported(Fact, frozen=True, tag="child_usage_reported"):
-    """The child session of a call has used this much so far, its own children included: an agent's name and its usage, in pairs.
+    """The child session of a call reported its total usage, its own child sessions included, as pairs of an agent's name and its usage.
 
     `turns` is the number of model replies.
     """
@@ -466,7 +476,7 @@ class ChildUsageReported(Fact, frozen=True, tag="child_usage_reported"):
 
 
 class HandedOff(Fact, frozen=True, tag="handed_off"):
-    """Control passed from `source` to `target` by `call`, whose arguments carry the reason and the input."""
+    """Control passed from one agent to another by a handoff call, whose arguments carry the reason and the input."""
 
     call: CallRef
     source: str
@@ -474,29 +484,38 @@ class HandedOff(Fact, frozen=True, tag="handed_off"):
 
 
 class GuardrailJudged(Fact, frozen=True, tag="guardrail_judged"):
-    """User code judged a message, a reply, a call or the conversation. `stop`: it said no (or, for termination: enough).
+    """User code checked a message, a reply or a call. `stop`: it objected, for this `reason`.
 
-    `agent` is whose guardrails judged a message; `by` the one that objected.
+    `kind` "input" is about the message at `position`, "output" about the reply there, "tool" about the call with this `index` in it.
+    `agent` is the agent whose guardrails checked a message. `guardrail` names the guardrail that objected; for a reply also
+    "output_type" or "tool_choice".
     """
 
-    kind: Literal["input", "output", "tool", "termination"]
+    kind: Literal["input", "output", "tool"]
     position: Count
     index: Index = -1
     stop: bool = False
-    words: str = ""
-    by: str = ""
+    reason: str = field(default="", name="words")
+    guardrail: str = field(default="", name="by")
     agent: str = ""
 
 
+class TerminationJudged(Fact, frozen=True, tag="termination_judged"):
+    """The termination condition was evaluated after the reply at `position`. `stop`: the conversation is over."""
+
+    position: Count
+    stop: bool = False
+
+
 class AgentPrompted(Fact, frozen=True, tag="agent_prompted"):
-    """An autonomous agent was told to go on. Synthetic: no user said this."""
+    """An autonomous agent was prompted to continue. The text is synthetic: no user sent it."""
 
     agent: str
     text: str
 
 
 class Compacted(Fact, frozen=True, tag="compacted"):
-    """For one agent, everything up to `upto` is from now on seen as this summary. The facts stay."""
+    """A summary replaces everything up to position `upto` in one agent's view. The facts stay in the ledger."""
 
     agent: str
     upto: Index
@@ -505,26 +524,27 @@ class Compacted(Fact, frozen=True, tag="compacted"):
 
 
 class Cancelled(Fact, frozen=True, tag="cancelled"):
-    """Somebody asked the conversation to stop what it was doing.
+    """A person or a program cancelled what the conversation was doing.
 
-    `holders`: it works for a call of another conversation, and was stopped because that is being stopped: how many facts its caller had
-    then, its caller's caller, and so on. Whoever finds it so may record the stop of the caller too.
+    `parent_lengths`: this is a child session, cancelled because its parent session is being cancelled. They are the numbers of facts
+    that the parent session had then, the parent's parent, and so on. A driver that finds this fact may record the cancel of the parent
+    session too.
     """
 
-    words: str = ""
-    holders: tuple[Count, ...] = ()
+    reason: str = field(default="", name="words")
+    parent_lengths: tuple[Count, ...] = field(default=(), name="holders")
 
 
 class Redacted(Fact, frozen=True, tag="redacted"):
-    """Words were erased: what stood at `positions`, and at those `along` which were made from it and cannot be read for it.
+    """Text was erased from the facts at `positions`, and from `derived` facts, which were made from that text.
 
-    The facts there are still there, without their words. `digests` name what stood at each of `positions`, by a key that only
-    whoever asked for it was given: without the key they tell nothing, not even to those who guess.
+    The facts remain, without their text. `digests` identify the old fact at each of `positions`. They are keyed, and only the person who
+    asked for the redaction has the key: without it, not even a guess can be checked against them.
     """
 
     positions: tuple[Count, ...]
     digests: tuple[str, ...]
-    along: tuple[Count, ...] = ()
+    derived: tuple[Count, ...] = field(default=(), name="along")
     reason: str = ""
     by: str = ""
 
@@ -544,6 +564,7 @@ AnyFact: TypeAlias = (
     | ChildUsageReported
     | HandedOff
     | GuardrailJudged
+    | TerminationJudged
     | AgentPrompted
     | Compacted
     | Cancelled

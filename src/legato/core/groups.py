@@ -1,9 +1,9 @@
-"""What a conversation is made of once it is folded. May know: facts. Decides: what belongs together.
+"""Groups: the units of a folded conversation, and the state of the calls in them.
 
-The *group* is the unit that views keep or drop: one message of the user, one synthetic prompt, or one reply with every call it
-made and every output those calls got. A group is never split, so a view can never hold half a call.
+A *group* is one message of the user, one synthetic prompt, one objection to a reply, or one reply with all its calls and their outputs.
+Views keep or drop whole groups, so a view never has a call without its output.
 
-What is made for every fact of a long conversation when it is opened is a `Struct`: that takes half the time of an `__init__`.
+Objects that are created for every fact of a long conversation are `Struct`s: creating one takes half the time of an `__init__`.
 """
 
 from __future__ import annotations
@@ -21,105 +21,113 @@ from legato.core.facts import (
     CallRef,
     ChildUsageReported,
     Content,
-    Item,
     ModelReplied,
+    OutputText,
     Refusal,
+    ReplyItem,
     RunOptions,
-    Words,
 )
-from legato.core.messages import Message, SeenCall, contents_named, parts_of
+from legato.core.messages import Message, MessageCall, find_attachment_digests, to_parts
 
 
-class Output(Struct, frozen=True, gc=False):
-    """The one output a call has in every request."""
+class CallOutput(Struct, frozen=True, gc=False):
+    """The output of a call. A call has one output, the same in every request."""
 
     content: Content
     status: str
     position: int
 
 
-class Attempt(Struct, eq=False):
-    """One start of a tool."""
+class CallAttempt(Struct, eq=False):
+    """One attempt to run a call."""
 
     number: int
     epoch: int
     lost: bool = False
-    known: bool = False  # how it really ended is recorded, in time or late
-    paused: CallPaused | None = None  # it ended because its child session could not go on
-    missing: bool = False  # its child session is not there, so it cannot be resumed
+    outcome_known: bool = False  # its real outcome is recorded, in time or late
+    pause: CallPaused | None = None  # it ended because its child session could not continue
+    child_missing: bool = False  # its child session is not in the store, so it cannot be resumed
 
     def __repr__(self) -> str:
-        return f"<attempt {self.number} epoch {self.epoch}{' lost' if self.lost else ''}{' known' if self.known else ''}>"
+        return f"<attempt {self.number} epoch {self.epoch}{' lost' if self.lost else ''}{' known' if self.outcome_known else ''}>"
 
 
-Phase: TypeAlias = Literal["unchecked", "needs_approval", "ready", "running", "lost", "paused", "stopped", "answered"]
-"""Where a call stands. `unchecked`: nothing is decided about it. `needs_approval`: a person must approve it. `ready`: it may start, as far
-as approval goes. `running`: an attempt is open. `lost`: nobody knows how its last attempt ended. `paused`: it waits for its child
-session. `stopped`: it is not to run (any further), and is yet to be answered. `answered`: it has its output."""
+CallPhase: TypeAlias = Literal["unchecked", "needs_approval", "ready", "running", "lost", "paused", "stopped", "answered"]
+"""The phase of a call.
+
+- `unchecked`: nothing is decided about the call.
+- `needs_approval`: a person must approve it.
+- `ready`: it may start, as far as approval is concerned.
+- `running`: an attempt is open.
+- `lost`: the outcome of its last attempt is unknown.
+- `paused`: it waits for its child session.
+- `stopped`: it must not run (any further), and has no output yet.
+- `answered`: it has its output.
+"""
 
 
 class CallState(Struct, eq=False):
-    """One call of one reply, and everything that has been recorded about it."""
+    """One call of a reply, with everything that has been recorded about it."""
 
     ref: CallRef
     call: Call
-    arguments: str  # as the model wrote them, or as a person changed them
+    arguments: str  # as the model wrote them, or as a person edited them
     edited: bool = False
-    gate: bool | None = None  # whether it needs approval; None: not decided yet
-    guarded: bool = False  # a guardrail let it pass
+    needs_approval: bool | None = None  # None: not decided yet
+    guardrails_passed: bool = False
     approved: bool = False
-    redo: bool = False  # a person asked to run a lost attempt again
-    reported: ChildUsageReported | None = None  # what its child session has used so far
-    refused: str = ""  # why it does not run: it is beyond a limit that its reply names
-    stopped: str = ""  # "cancelled", "limit" or "erased": it is not to run (any further), whatever the user says next
-    attempts: tuple[Attempt, ...] = ()
-    output: Output | None = None
-    decisions: tuple[int, ...] = ()  # the positions of the facts that asked for a decision about it, and of the decisions
-    filed: tuple[Phase, str] | None = None  # where `OpenCalls` has it
+    rerun_approved: bool = False  # a person asked to run a lost attempt again
+    child_usage: ChildUsageReported | None = None  # the last usage report of its child session
+    limit_error: str = ""  # the text for the model, if the call exceeds a limit that its reply names: it does not run
+    stop_reason: str = ""  # "cancelled", "limit" or "erased": it must not run (any further), whatever the user says next
+    attempts: tuple[CallAttempt, ...] = ()
+    output: CallOutput | None = None
+    decision_positions: tuple[int, ...] = ()  # of facts that made a decision necessary, and of the decisions
+    index_key: tuple[CallPhase, str] | None = None  # its key in `OpenCalls`
 
     @property
-    def phase(self) -> Phase:
-        """Where the call stands."""
+    def phase(self) -> CallPhase:
+        """The phase of the call."""
         if self.output is not None:
             return "answered"
         last = self.attempts[-1] if self.attempts else None
-        runs = last is not None and not last.lost and last.paused is None
-        if self.stopped and not (runs and self.stopped == "erased"):  # what runs has its arguments already
+        runs = last is not None and not last.lost and last.pause is None
+        if self.stop_reason and not (runs and self.stop_reason == "erased"):  # a running tool has its arguments already
             return "stopped"
         if last is not None:
-            return "running" if runs else "paused" if last.paused is not None else "ready" if self.redo else "lost"
-        if self.refused:
+            return "running" if runs else "paused" if last.pause is not None else "ready" if self.rerun_approved else "lost"
+        if self.limit_error:
             return "stopped"
-        if self.gate is None:
+        if self.needs_approval is None:
             return "unchecked"
         return "needs_approval" if self.lacks_approval else "ready"
 
     @property
     def lacks_approval(self) -> bool:
-        """Whether the call needs an approval that it does not have."""
-        return bool(self.gate) and not self.approved
+        """True if the call needs an approval that it does not have."""
+        return bool(self.needs_approval) and not self.approved
 
     @property
-    def running(self) -> Attempt | None:
-        """The attempt that is open: started, and neither returned, lost, paused nor answered in another way."""
+    def open_attempt(self) -> CallAttempt | None:
+        """The attempt that was started, and has neither returned nor been lost, paused or answered in another way."""
         if self.output is None and self.attempts:
             last = self.attempts[-1]
-            return None if last.lost or last.paused else last
+            return None if last.lost or last.pause else last
         return None
 
     @property
-    def paused(self) -> CallPaused | None:
-        """What it waits for, while its child session cannot go on."""
-        return self.attempts[-1].paused if self.output is None and self.attempts else None
+    def pause(self) -> CallPaused | None:
+        """The pause of the last attempt, while the child session cannot continue."""
+        return self.attempts[-1].pause if self.output is None and self.attempts else None
 
     @property
-    def waited(self) -> CallPaused | None:
-        """What it last waited for, although it may have gone on since."""
-        return next((attempt.paused for attempt in reversed(self.attempts) if attempt.paused), None)
+    def last_pause(self) -> CallPaused | None:
+        """The most recent pause of any attempt, although the call may have continued since."""
+        return next((attempt.pause for attempt in reversed(self.attempts) if attempt.pause), None)
 
     @property
     def next_attempt(self) -> int:
-        """The number that the next start of its tool has."""
+        """The number of the next attempt."""
         return len(self.attempts) + 1
 
     def __repr__(self) -> str:
@@ -127,65 +135,65 @@ class CallState(Struct, eq=False):
 
 
 class OpenCalls(Struct, eq=False):
-    """The unanswered calls of the newest reply, by phase and tool, so that nobody has to go through all of them for every fact.
+    """An index of the newest reply's unanswered calls by phase and tool, so that no fact needs a scan of all calls.
 
-    They are filed when somebody looks: reading a ledger changes the calls of every reply, and looks at those of the last one.
+    It is updated when it is read: folding a ledger changes the calls of every reply, but only those of the last one are looked up.
     """
 
-    changed: list[CallState] = []
-    """Calls that have changed since they were filed; at first, all."""
-    _by_phase: dict[tuple[Phase, str], list[CallState]] = {}
-    _begun: list[CallState] = []
+    changed_calls: list[CallState] = []
+    """The calls that have changed since they were indexed; all calls at first."""
+    _by_phase: dict[tuple[CallPhase, str], list[CallState]] = {}
+    _started_calls: list[CallState] = []
 
     @property
-    def by_phase(self) -> dict[tuple[Phase, str], list[CallState]]:
-        """For each phase and tool its calls, in call order."""
-        self._file_changed()
+    def by_phase(self) -> dict[tuple[CallPhase, str], list[CallState]]:
+        """The calls of each phase and tool, in call order."""
+        self._index_changed()
         return self._by_phase
 
     @property
-    def begun(self) -> list[CallState]:
-        """The calls whose tool was started, in call order."""
-        self._file_changed()
-        return self._begun
+    def started_calls(self) -> list[CallState]:
+        """The calls with at least one attempt, in call order."""
+        self._index_changed()
+        return self._started_calls
 
-    def _file_changed(self) -> None:
-        for call in self.changed:
-            self._file(call)
-        self.changed.clear()
+    def _index_changed(self) -> None:
+        for call in self.changed_calls:
+            self._index(call)
+        self.changed_calls.clear()
 
-    def _file(self, call: CallState) -> None:
+    def _index(self, call: CallState) -> None:
         phase = call.phase
-        place = (phase, call.call.tool) if phase != "answered" else None
-        if place == call.filed:
+        key = (phase, call.call.tool) if phase != "answered" else None
+        if key == call.index_key:
             return
-        if call.filed is not None:
-            left = self._by_phase[call.filed]
-            _remove(left, call)
-            if not left:
-                del self._by_phase[call.filed]
-        _remove(self._begun, call)
-        if place is not None:
-            insort(self._by_phase.setdefault(place, []), call, key=index_of)
+        if call.index_key is not None:
+            old_calls = self._by_phase[call.index_key]
+            _remove(old_calls, call)
+            if not old_calls:
+                del self._by_phase[call.index_key]
+        _remove(self._started_calls, call)
+        if key is not None:
+            insort(self._by_phase.setdefault(key, []), call, key=get_call_index)
             if call.attempts:
-                insort(self._begun, call, key=index_of)
-        call.filed = place
+                insort(self._started_calls, call, key=get_call_index)
+        call.index_key = key
 
 
-def index_of(call: CallState) -> int:
-    """The place of a call in its reply."""
+def get_call_index(call: CallState) -> int:
+    """Return the index of a call among its reply's items."""
     return call.ref.index
 
 
 def _remove(calls: list[CallState], call: CallState) -> None:
-    """Take a call out of a list that is in call order, if it is there."""
-    at = bisect_left(calls, call.ref.index, key=index_of)
+    """Remove a call from a list in call order, if it is there."""
+    at = bisect_left(calls, call.ref.index, key=get_call_index)
     if at < len(calls) and calls[at] is call:
         del calls[at]
 
 
 class UserEntry(Struct, frozen=True):
-    """Words from the user's side; `synthetic` when no user said them."""
+    """A message on the user's side. `synthetic`: no user wrote it."""
 
     content: Content
     author: str = ""
@@ -194,10 +202,10 @@ class UserEntry(Struct, frozen=True):
 
 
 class AssistantEntry(Struct, frozen=True):
-    """What a model replied, verbatim."""
+    """A model's reply, verbatim."""
 
     agent: str
-    items: tuple[Item, ...]
+    items: tuple[ReplyItem, ...]
     position: int
 
 
@@ -213,11 +221,11 @@ class OutputEntry(Struct, frozen=True):
 Entry: TypeAlias = UserEntry | AssistantEntry | OutputEntry
 
 
-NO_CONTENTS: frozenset[str] = frozenset()
+NO_DIGESTS: frozenset[str] = frozenset()
 
 
 class Group(Struct, eq=False, weakref=True):
-    """See the module's docstring. Only the newest reply of a ledger can be incomplete."""
+    """A unit of the conversation; see the module's docstring. Only the newest reply of a ledger can be incomplete."""
 
     kind: Literal["said", "prompt", "feedback", "reply"]
     position: int
@@ -226,40 +234,40 @@ class Group(Struct, eq=False, weakref=True):
     content: Content = ""
     fact: ModelReplied | None = None
     calls: list[CallState] = []
-    unanswered: int = 0
+    unanswered_count: int = 0
     handed_to: str = ""
-    judged: str | None = None  # the agent whose input guardrails have looked at it
-    blocked: bool = False  # and withhold it
-    began: bool = False  # a message that found the conversation at rest
-    rejected: bool = False  # a reply that was not accepted: its agent sees it with the objection, people do not
-    unjudged: bool = False  # a guarded reply without a verdict: people see none of its words
-    options: RunOptions = NO_OPTIONS  # of a message: what it asks of the run; of a reply: what was in force in its request
+    checked_by: str | None = None  # of a message: the agent whose input guardrails have checked it
+    withheld: bool = False  # of a message: the guardrails withhold it
+    begins_run: bool = False  # of a message: it arrived while the conversation was idle
+    rejected: bool = False  # of a reply: it was not accepted; its agent sees it with the objection, people do not
+    awaits_checks: bool = False  # of a reply: its output has no verdict yet; people see none of its text
+    options: RunOptions = NO_OPTIONS  # of a message: the run options it brings; of a reply: those that its request was made with
     _by_index: dict[int, CallState] | None = None
-    _contents: frozenset[str] | None = None
+    _content_digests: frozenset[str] | None = None
     _entries: tuple[Entry, ...] | None = None
-    _words: Group | None = None
+    _without_tool_traffic: Group | None = None
 
     @property
-    def complete(self) -> bool:
-        return self.unanswered == 0
+    def is_complete(self) -> bool:
+        return self.unanswered_count == 0
 
-    def call(self, index: int) -> CallState | None:
-        """The call that is the item of this index, if that is one."""
+    def find_call(self, index: int) -> CallState | None:
+        """Return the call that is the reply's item with this index; None if that is not a call."""
         if self._by_index is None:
             self._by_index = {call.ref.index: call for call in self.calls}
         return self._by_index.get(index)
 
     @property
-    def public_words(self) -> str:
-        """What people may read of a reply: nothing that was rejected or has yet to be judged."""
-        return "" if self.fact is None or self.rejected or self.unjudged else spoken(self.fact)
+    def public_text(self) -> str:
+        """The text of a reply that people may read; empty if it was rejected or has not been checked yet."""
+        return "" if self.fact is None or self.rejected or self.awaits_checks else extract_reply_text(self.fact)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The group as every wire sees it: the reply verbatim, then one output per call in call order. Cached when complete."""
+        """The group as entries of a request: the reply verbatim, then one output per call in call order. Cached when complete."""
         if self._entries is None:
             entries = tuple(self._render())
-            if not self.complete:
+            if not self.is_complete:
                 return entries
             self._entries = entries
         return self._entries
@@ -275,66 +283,66 @@ class Group(Struct, eq=False, weakref=True):
                 yield OutputEntry(call.ref, call.call, call.output.content, call.output.status)
 
     @property
-    def contents_named(self) -> frozenset[str]:
-        """The digests of the pictures and files that the group shows. Cached when complete: every request asks every group."""
-        if self._contents is None:
-            shown = [self.content, *(call.output.content for call in self.calls if call.output is not None)]
-            named = NO_CONTENTS.union(*(contents_named(content) for content in shown if not isinstance(content, str)))
-            if not self.complete:
-                return named
-            self._contents = named or NO_CONTENTS
-        return self._contents
+    def content_digests(self) -> frozenset[str]:
+        """The digests of the images and files in the group. Cached when complete, because every request reads it of every group."""
+        if self._content_digests is None:
+            contents = [self.content, *(call.output.content for call in self.calls if call.output is not None)]
+            digests = NO_DIGESTS.union(*(find_attachment_digests(content) for content in contents if not isinstance(content, str)))
+            if not self.is_complete:
+                return digests
+            self._content_digests = digests or NO_DIGESTS
+        return self._content_digests
 
-    def words(self) -> Group | None:
-        """The group without tool traffic and reasoning, or None if no words are left. For policies; cached when complete."""
+    def without_tool_traffic(self) -> Group | None:
+        """Return the group without tool traffic and reasoning, for history policies; None if no text is left. Cached when complete."""
         if self.fact is None or not self.calls:
-            return self if self.fact is None or spoken(self.fact) else None
-        if self._words is None:
-            said = tuple(item for item in self.fact.items if isinstance(item, (Words, Refusal)))
-            if not said:
+            return self if self.fact is None or extract_reply_text(self.fact) else None
+        if self._without_tool_traffic is None:
+            text_items = tuple(item for item in self.fact.items if isinstance(item, (OutputText, Refusal)))
+            if not text_items:
                 return None
-            words = Group(self.kind, self.position, self.agent)
-            words.fact = self.fact
-            words._entries = (AssistantEntry(self.agent, said, self.position),)
-            self._words = words
-        return self._words
+            text_only = Group(self.kind, self.position, self.agent)
+            text_only.fact = self.fact
+            text_only._entries = (AssistantEntry(self.agent, text_items, self.position),)
+            self._without_tool_traffic = text_only
+        return self._without_tool_traffic
 
     def __repr__(self) -> str:
         return f"<{self.kind} at {self.position}{' of ' + self.agent if self.agent else ''}, {len(self.calls)} calls>"
 
 
-def spoken(fact: ModelReplied) -> str:
-    """What a reply says to the user."""
-    if len(fact.items) == 1 and type(fact.items[0]) is Words:  # as most do: opening a long conversation asks this of every reply
+def extract_reply_text(fact: ModelReplied) -> str:
+    """Return the text of a reply to the user."""
+    if len(fact.items) == 1 and type(fact.items[0]) is OutputText:  # as in most replies: opening a long conversation reads all of them
         return fact.items[0].text
-    return "\n".join([item.text for item in fact.items if type(item) is Words or type(item) is Refusal])
+    return "\n".join([item.text for item in fact.items if type(item) is OutputText or type(item) is Refusal])
 
 
-def refusal_of(fact: ModelReplied) -> str:
-    """The words in which the model declined; empty if it said anything else."""
-    if any(type(item) is Words and item.text.strip() for item in fact.items):
+def extract_refusal(fact: ModelReplied) -> str:
+    """Return the text in which the model declined; empty if the reply has any other text."""
+    if any(type(item) is OutputText and item.text.strip() for item in fact.items):
         return ""
     return "\n".join([item.text for item in fact.items if type(item) is Refusal])
 
 
-def message_of(entry: Entry) -> Message:
-    """An entry as a message, for people and for scripted models."""
+def to_message(entry: Entry) -> Message:
+    """Return an entry as a message, for people and for scripted models."""
     match entry:
         case UserEntry():
             return Message(
                 role="user",
-                parts=parts_of(entry.content),
+                parts=to_parts(entry.content),
                 author_name=entry.author,
                 position=entry.position,
                 synthetic=entry.synthetic,
             )
         case AssistantEntry():
-            words = "\n".join(item.text for item in entry.items if isinstance(item, (Words, Refusal)))
+            text = "\n".join(item.text for item in entry.items if isinstance(item, (OutputText, Refusal)))
             calls = tuple(
-                SeenCall(f"{entry.position}.{index}", item.tool, item.arguments, item.call_id)
+                MessageCall(f"{entry.position}.{index}", item.tool, item.arguments, item.call_id)
                 for index, item in enumerate(entry.items)
                 if isinstance(item, Call)
             )
-            return Message(role="assistant", parts=parts_of(words), author_name=entry.agent, position=entry.position, calls=calls)
+            return Message(role="assistant", parts=to_parts(text), author_name=entry.agent, position=entry.position, calls=calls)
         case OutputEntry():
-            return Message(role="tool", parts=parts_of(entry.content), author_name=entry.call.tool, call=str(entry.ref))
+            return Message(role="tool", parts=to_parts(entry.content), author_name=entry.call.tool, call=str(entry.ref))

@@ -1,6 +1,6 @@
-"""What a handoff carries. May know: JSON. Decides: how the arguments of a handoff call are read.
+"""Parsing of handoff arguments: the reason and the input that a handoff call carries.
 
-The reason and the input are in the call that the model wrote (or a person edited); nothing copies them.
+They exist only in the call that the model wrote (or a person edited); nothing copies them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 from msgspec import Struct
 
 
-class Arrival(Struct, frozen=True, gc=False):
-    """How control came to an agent: by whom, and by which arguments."""
+class IncomingHandoff(Struct, frozen=True, gc=False):
+    """The handoff that gave control to the active agent."""
 
     source: str
     target: str
@@ -19,40 +19,40 @@ class Arrival(Struct, frozen=True, gc=False):
 
     @property
     def reason(self) -> str:
-        return self._carried()[0]
+        return self._parse()[0]
 
     @property
     def input(self) -> str:
-        """The typed input, as JSON text; empty if there is none."""
-        return self._carried()[1]
+        """The typed input as JSON text; empty if there is none."""
+        return self._parse()[1]
 
-    def _carried(self) -> tuple[str, str]:
+    def _parse(self) -> tuple[str, str]:
         try:
-            return handoff_arguments(self.arguments)
-        except ValueError:  # a driver checks before it hands over, but a ledger may come from anywhere
+            return parse_handoff_arguments(self.arguments)
+        except ValueError:  # a driver checks the arguments before it hands over, but a ledger may come from anywhere
             return "", ""
 
 
-def handoff_arguments(arguments: str) -> tuple[str, str]:
-    """The reason and the input (JSON text) of a handoff call. `ValueError` says what is wrong with the arguments.
+def parse_handoff_arguments(arguments: str) -> tuple[str, str]:
+    """Return the reason and the input (JSON text) of a handoff call. `ValueError` says what is wrong with the arguments.
 
-    >>> handoff_arguments('{"reason": "broken", "input": {"order": 7}}')
+    >>> parse_handoff_arguments('{"reason": "broken", "input": {"order": 7}}')
     ('broken', '{"order": 7}')
     """
     if arguments in ("", "{}"):
         return "", ""
     try:
-        given = json.loads(arguments) if arguments.strip() else {}
+        values = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError) as error:
         raise ValueError(f"They are not JSON: {error}") from None
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         raise ValueError("They must be a JSON object.")
-    reason, carried = given.get("reason"), given.get("input")
+    reason, handoff_input = values.get("reason"), values.get("input")
     if not (reason is None or isinstance(reason, str)):
         raise ValueError("'reason' must be text.")
-    told = "" if carried is None else json.dumps(carried, ensure_ascii=False)
+    input_json = "" if handoff_input is None else json.dumps(handoff_input, ensure_ascii=False)
     try:
-        f"{reason}{told}".encode()
+        f"{reason}{input_json}".encode()
     except UnicodeEncodeError:
         raise ValueError("They are not valid Unicode: they hold half of a surrogate pair.") from None
-    return reason or "", told
+    return reason or "", input_json

@@ -1,7 +1,8 @@
-"""History policies as data. May know: groups. Decides: which groups an agent sees.
+"""History policies as data: rules for which groups of the conversation an agent sees.
 
-A policy keeps or drops whole groups, or keeps only the words of a group; it never splits a call from its output, and never keeps
-reasoning without what followed it. `Custom` names a choice made by user code; that choice is recorded with the reply (`kept`).
+A policy keeps or drops whole groups, or keeps only the text of a group. It never splits a call from its output, and never keeps reasoning
+without the items after it. `Custom` names a choice made by user code; that choice is recorded with the reply
+(`ModelReplied.kept_groups`).
 """
 
 from __future__ import annotations
@@ -19,41 +20,41 @@ class Everything(Struct, frozen=True, tag_field="policy", tag="everything"):
 
 
 class Dialogue(Struct, frozen=True, tag_field="policy", tag="dialogue"):
-    """All words, no tool traffic."""
+    """All messages and replies, without tool traffic."""
 
 
 class SinceHandoff(Struct, frozen=True, tag_field="policy", tag="since_handoff"):
-    """From the reply that handed over to this agent on."""
+    """Everything from the reply that handed over to this agent."""
 
 
-class Last(Struct, frozen=True, tag_field="policy", tag="last"):
-    """The last `turns` messages of the user and all that followed them."""
+class LastTurns(Struct, frozen=True, tag_field="policy", tag="last"):
+    """The last `turns` messages of the user and everything after the first of them."""
 
     turns: int
 
 
 class OwnTools(Struct, frozen=True, tag_field="policy", tag="own_tools"):
-    """All words, and the agent's own tool traffic, but not that of others."""
+    """All messages and replies, with the agent's own tool traffic and without that of other agents."""
 
 
 class Summarised(Struct, frozen=True, tag_field="policy", tag="summarised"):
-    """A summary of all but the last `keep` turns as soon as the conversation is larger than `tokens`."""
+    """A summary in place of all but the last `keep` turns, once the conversation is larger than `tokens`."""
 
     tokens: int
     keep: int = 2
 
 
 class Custom(Struct, frozen=True, tag_field="policy", tag="custom"):
-    """What a function of the user's chose; the choice itself is recorded in `ModelReplied.kept`."""
+    """The choice of a user's function, which is recorded in `ModelReplied.kept_groups`."""
 
     name: str
 
 
-HistorySpec: TypeAlias = Everything | Dialogue | SinceHandoff | Last | OwnTools | Summarised | Custom
+HistoryPolicy: TypeAlias = Everything | Dialogue | SinceHandoff | LastTurns | OwnTools | Summarised | Custom
 
 
-def last_turns(groups: Sequence[Group], turns: int) -> int:
-    """The index where the last `turns` messages of the user begin."""
+def find_turns_start(groups: Sequence[Group], turns: int) -> int:
+    """Return the index of the first of the last `turns` user messages; 0 if there are fewer."""
     for index in range(len(groups) - 1, -1, -1):
         if groups[index].kind == "said":
             turns -= 1
@@ -62,24 +63,24 @@ def last_turns(groups: Sequence[Group], turns: int) -> int:
     return 0
 
 
-def arrival(groups: Sequence[Group], agent: str) -> int:
-    """The index of the reply that last handed over to this agent, or 0 if it never was handed control."""
+def find_handoff_index(groups: Sequence[Group], agent: str) -> int:
+    """Return the index of the reply that last handed over to this agent; 0 if there is none."""
     for index in range(len(groups) - 1, -1, -1):
         if groups[index].handed_to == agent:
             return index
     return 0
 
 
-def ranges(indexes: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Indexes of kept groups as inclusive runs.
+def to_ranges(indexes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the indexes of kept groups as inclusive ranges.
 
-    >>> ranges([0, 1, 2, 7])
+    >>> to_ranges([0, 1, 2, 7])
     ((0, 2), (7, 7))
     """
-    runs: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for index in indexes:
-        if runs and index == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], index)
+        if ranges and index == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], index)
         else:
-            runs.append((index, index))
-    return tuple(runs)
+            ranges.append((index, index))
+    return tuple(ranges)

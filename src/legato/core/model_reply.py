@@ -1,4 +1,4 @@
-"""A model's whole reply, before it is a fact. May know: items. Decides: nothing."""
+"""The reply that a model returns to the driver."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from legato.core.facts import NO_USAGE, Item, Usage
+from legato.core.facts import NO_USAGE, ReplyItem, Usage
 
 
-class Reply(Struct, frozen=True, kw_only=True):
-    """A model's whole reply, as it will be recorded; `ModelReplied` says what each field means."""
+class ModelReply(Struct, frozen=True, kw_only=True):
+    """A model's whole reply. `ModelReplied`, the fact that records it, documents the fields."""
 
-    items: tuple[Item, ...]
+    items: tuple[ReplyItem, ...]
     finish: Literal["stop", "length", "filter"] = "stop"
     usage: Usage = NO_USAGE
     model: str = ""
@@ -20,7 +20,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     stored: bool = False
     base: str = ""
     origin: str = ""
-    held: str = ""
+    stored_digest: str = ""
     request_id: str = ""
     losses: tuple[str, ...] = ()
     extra: str = ""

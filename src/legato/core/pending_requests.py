@@ -1,7 +1,7 @@
-"""What people are asked. May know: the state. Decides: how a question is named and put.
+"""Pending requests: decisions that the conversation waits for, with their ids and prompts.
 
-A request is a projection of the ledger, not a record in it: it costs nothing to keep, and a fork, which has another unique name,
-asks its own questions under other ids.
+A request is a projection of the ledger, not a record in it: keeping it costs nothing, and a fork, which has another ledger id, has
+requests of its own under other ids.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from msgspec import Struct
 from legato.core.digests import digest_arguments
 from legato.core.facts import CallRef
 from legato.core.groups import CallState
-from legato.core.secret_arguments import masked
+from legato.core.secret_arguments import mask_arguments
 
-Kind = Literal["approval", "result", "outcome", "limit"]
+RequestKind = Literal["approval", "result", "outcome", "limit"]
 Verdict = Literal["approve", "reject", "edit", "answer"]
 
 VERDICTS: dict[str, tuple[Verdict, ...]] = {
@@ -27,17 +27,16 @@ VERDICTS: dict[str, tuple[Verdict, ...]] = {
     "outcome": ("approve", "answer", "reject"),
     "limit": ("approve", "reject"),
 }
-"""How each kind of question may be answered. Whoever offers, reads or records an answer asks here."""
+"""The verdicts that each kind of request accepts. Code that offers, parses or records an answer looks them up here."""
 
-
-_OF_CALL = re.compile(r".*-(?:approval|result|outcome)-(\d{1,16})\.(\d{1,16})(?:-\d{1,16})?", re.ASCII | re.DOTALL)
+_CALL_REQUEST_ID = re.compile(r".*-(?:approval|result|outcome)-(\d{1,16})\.(\d{1,16})(?:-\d{1,16})?", re.ASCII | re.DOTALL)
 
 
 class Pending(Struct, frozen=True):
-    """One thing that blocks the conversation until somebody answers."""
+    """A request that blocks the conversation until a person or a client answers it."""
 
     id: str
-    kind: Kind
+    kind: RequestKind
     prompt: str
     agent: str
     tool: str = ""
@@ -46,13 +45,13 @@ class Pending(Struct, frozen=True):
     call: CallRef | None = None
     limit: str = ""
     session: str = ""
-    """The conversation that asks: the session's own, or that of an agent that works for it as a tool."""
+    """The id of the session that waits for the answer: this one, or a child session of an agent that works as a tool."""
     for_client: bool = False
-    """The call is of a tool that the client of the run offered, and runs itself."""
+    """True if the call is of a tool that the client of the run offered and executes itself."""
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """How it may be answered."""
+        """The verdicts that the request accepts."""
         return VERDICTS[self.kind]
 
     @property
@@ -68,21 +67,21 @@ class Pending(Struct, frozen=True):
         return f"[{self.id}] {self.prompt}"
 
     def __repr__(self) -> str:
-        return f"<Pending {self}>"  # what logs and tracebacks show: the sentence, which hides secrets
+        return f"<Pending {self}>"  # logs and tracebacks show the prompt, which masks secrets
 
 
-def about_call(
+def make_call_request(
     session: str,
-    name: str,
-    kind: Kind,
+    ledger_id: str,
+    kind: RequestKind,
     call: CallState,
     agent: str,
     secrets: Collection[str] | None,
-    gone: bool = False,
+    tool_removed: bool = False,
     for_client: bool = False,
 ) -> Pending:
-    """The question that a call raises. The sentence hides secret arguments; `.arguments` is exact."""
-    tool, arguments = call.call.tool, masked(call.arguments, secrets)
+    """Return the request for a decision about a call. The prompt masks secret arguments; `.arguments` is exact."""
+    tool, arguments = call.call.tool, mask_arguments(call.arguments, secrets)
     prompt = {
         "approval": f"{agent} wants to run {tool}({arguments}). Approve, edit or reject?",
         "result": f"{agent} waits for the result of {tool}({arguments}). Answer with it, or reject.",
@@ -91,11 +90,11 @@ def about_call(
             "Approve to run it again, answer with its outcome, or reject to fail it."
         ),
     }[kind]
-    if gone:
-        prompt += f" (The workflow no longer has {tool!r}: to run it, bring it back first; if you approve now, the model is told so.)"
+    if tool_removed:
+        prompt += f" (The workflow no longer has {tool!r}: to run it, add it again first; if you approve now, the model receives an error.)"
     suffix = f"-{len(call.attempts)}" if kind == "outcome" else ""
     return Pending(
-        id=f"{call_request_id(name, kind, call.ref)}{suffix}",
+        id=f"{make_call_request_id(ledger_id, kind, call.ref)}{suffix}",
         kind=kind,
         prompt=prompt,
         agent=agent,
@@ -108,31 +107,31 @@ def about_call(
     )
 
 
-def call_request_id(name: str, kind: Kind, call: CallRef) -> str:
-    """The id of a request about a call, in the ledger with this unique name.
+def make_call_request_id(ledger_id: str, kind: RequestKind, call: CallRef) -> str:
+    """Return the id of a request about a call, in the ledger with this id.
 
-    >>> call_request_id("1f0c9a3e77", "approval", CallRef(4, 1))
+    >>> make_call_request_id("1f0c9a3e77", "approval", CallRef(4, 1))
     '1f0c9a3e-approval-4.1'
     """
-    return f"{name[:8]}-{kind}-{call}"
+    return f"{ledger_id[:8]}-{kind}-{call}"
 
 
-def call_of_request(id: str) -> CallRef | None:
-    """The call that a request of this id is about; None if it is about a limit.
+def parse_request_call(id: str) -> CallRef | None:
+    """Return the call that the request with this id is about; None if it is about a limit.
 
-    >>> call_of_request("1f0c9a3e-approval-4.1")
+    >>> parse_request_call("1f0c9a3e-approval-4.1")
     CallRef(position=4, index=1)
     """
-    found = _OF_CALL.fullmatch(str(id))
-    return CallRef(int(found[1]), int(found[2])) if found else None
+    match = _CALL_REQUEST_ID.fullmatch(str(id))
+    return CallRef(int(match[1]), int(match[2])) if match else None
 
 
-def about_limit(session: str, name: str, limit: str, run: int, times: int, agent: str, told: str) -> Pending:
-    """The question that a limit raises."""
+def make_limit_request(session: str, ledger_id: str, limit: str, run_number: int, allowances: int, agent: str, reason: str) -> Pending:
+    """Return the request to raise a limit."""
     return Pending(
-        id=f"{name[:8]}-limit-{limit}-{run}-{times}",
+        id=f"{ledger_id[:8]}-limit-{limit}-{run_number}-{allowances}",
         kind="limit",
-        prompt=f"{told} Approve to allow as much again, or reject to give the turn back to the user.",
+        prompt=f"{reason} Approve to allow as much again, or reject to give the turn back to the user.",
         agent=agent,
         limit=limit,
         session=session,

@@ -1,17 +1,17 @@
-"""Erasing a person's words. May know: facts and frames. Decides: what stands in their place, and what goes along.
+"""Redaction: erasing a person's text from a ledger.
 
-A fact that loses its words stays what it was: the same kind at the same position, a reply with as many items, a call with its output.
-So the ledger folds, calls stay paired and every wire can be written; only short fixed texts are left (`messages_to_model.py`).
+A redacted fact keeps its kind and its position, a reply its number of items, a call its output. So the ledger still folds, calls stay
+paired and every provider format can be encoded; only short fixed texts remain (`messages_to_model.py`).
 
-What goes along is what was made from the words and cannot be read for them, or what is a copy:
+Copies of the text, and everything made from it in a form that cannot be inspected, are redacted too:
 
-- summaries that cover them, and the reasoning of replies that saw them: nobody can tell what of it is in there;
-- what a provider is known to hold after them (`held`): it is a digest of the words too, and the proof is void;
-- the digests of arguments, in every fact that was about those arguments, and an edited call's other arguments;
-- verdicts about what was erased, and errors and frames that quote it;
-- pictures, files and long outputs that nothing else names any more.
+- summaries that cover it, and the reasoning of replies that saw it: what they contain of it is unknown;
+- `stored_digest` of later replies: it is a digest of the text too, and the provider's stored sequence no longer matches;
+- the digests of arguments, in every fact about those arguments, and an edited call's other arguments;
+- verdicts about the text, and errors and turn contexts that quote it;
+- images, files and long outputs that no other fact names.
 
-What a model or a tool said in words of its own stays, whatever it repeats: `quoted` says where.
+Text that a model or a tool wrote itself stays, even if it repeats the redacted text: `quoting_positions` lists those facts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.core.codec import encode
+from legato.core.codec import encode_fact
 from legato.core.digests import digest_arguments, keyed_digest
 from legato.core.facts import (
     AgentPrompted,
@@ -39,65 +39,65 @@ from legato.core.facts import (
     Content,
     Decided,
     GuardrailJudged,
-    Hosted,
-    Item,
+    HostedToolUse,
     MessageReceived,
     ModelReplied,
     ModelRequestFailed,
     Opened,
+    OutputText,
     Reasoning,
     Redacted,
     Refusal,
-    Words,
+    ReplyItem,
 )
-from legato.core.messages import contents_of, text_of
-from legato.core.messages_to_model import ERASED, ERASED_ARGUMENTS
-from legato.core.turn_context import decode_frame, encode_frame
+from legato.core.messages import find_content_digests, render_content
+from legato.core.messages_to_model import REDACTED_ARGUMENTS, REDACTED_TEXT
+from legato.core.turn_context import decode_turn_context, encode_turn_context
 from legato.errors import BadInput
 
-SHORTEST_QUOTE = 4
-"""Letters that a text has at least to be looked for elsewhere: 'yes' is everywhere, and means nothing there."""
+MIN_QUOTE_CHARS = 4
+"""The minimum length of a text that is searched for in other facts: 'yes' occurs everywhere, and says nothing there."""
 
-NOTHING = Reasoning()
-"""What is left of reasoning, and of what the provider did by itself: an item, so that those behind it keep their numbers."""
+REDACTED_ITEM = Reasoning()
+"""The replacement for reasoning and for hosted tool use: an item, so that later items keep their indexes."""
 
-NO_CONTENTS: frozenset[str] = frozenset()
+NO_DIGESTS: frozenset[str] = frozenset()
 
 
-class Erased(Struct, frozen=True):
-    """What an erasure is to one ledger.
+class LedgerRedaction(Struct, frozen=True):
+    """The changes that a redaction makes to one ledger.
 
-    `replaced`: the facts as they are from now on, by position; `added`: what is appended, together with that. `contents` are new ones, by
-    digest, with the position they belong to; `dropped` were named by what is erased, `named` are named all the same. `quoted`:
-    facts that keep their words although some that were erased occur in them.
+    `replacements`: the new facts, by position. `appended_facts`: facts to append together with the replacements. `new_contents`: new
+    contents by digest, with the position of the fact that names them. `dropped_contents`: contents that redacted facts named, and no
+    fact names any more. `remaining_contents`: contents that facts still name. `quoting_positions`: facts that keep their text although
+    redacted text occurs in it.
     """
 
-    replaced: Mapping[int, AnyFact] = {}
-    added: tuple[AnyFact, ...] = ()
-    contents: Mapping[str, tuple[int, bytes]] = {}
-    dropped: frozenset[str] = NO_CONTENTS
-    named: frozenset[str] = NO_CONTENTS
-    quoted: tuple[int, ...] = ()
+    replacements: Mapping[int, AnyFact] = {}
+    appended_facts: tuple[AnyFact, ...] = ()
+    new_contents: Mapping[str, tuple[int, bytes]] = {}
+    dropped_contents: frozenset[str] = NO_DIGESTS
+    remaining_contents: frozenset[str] = NO_DIGESTS
+    quoting_positions: tuple[int, ...] = ()
 
 
-class Erases(Protocol):
-    """What a store is given to erase words. It asks about each ledger in turn."""
+class Redactor(Protocol):
+    """The object that a store is passed to redact ledgers. The store calls it for each ledger that shares the named facts."""
 
-    def looks_at(self, facts: Sequence[AnyFact], shared: int) -> set[str]:
-        """The digests of the contents that have to be looked at to tell what becomes of a ledger."""
+    def find_needed_contents(self, facts: Sequence[AnyFact], shared_length: int) -> set[str]:
+        """Return the digests of the contents that `redact` needs for a ledger."""
         ...
 
-    def erased(self, facts: Sequence[AnyFact], shared: int, contents: Mapping[str, bytes]) -> Erased:
-        """What becomes of a ledger with these facts, of which the first `shared` are those of the ledger that was named."""
+    def redact(self, facts: Sequence[AnyFact], shared_length: int, contents: Mapping[str, bytes]) -> LedgerRedaction:
+        """Return the changes to a ledger. Its first `shared_length` facts are shared with the ledger that the caller named."""
         ...
 
 
-class Erasing(Struct, frozen=True):
-    """What is to be erased: `positions`, or (None) all words of a conversation. Given to a store, which asks it for every ledger that
-    shares what it names.
+class PositionRedactor(Struct, frozen=True):
+    """A redactor for the facts at `positions`, or (None) for all text of a conversation.
 
-    `key` is for the digests that stay. `frames`: also the instructions and added messages of every turn that saw the words, whether they
-    quote them or not.
+    `key` is the key of the digests that remain. `includes_turn_contexts`: erase the instructions and added messages of every turn that saw
+    the text, even if they do not quote it.
     """
 
     positions: frozenset[int] | None
@@ -105,327 +105,344 @@ class Erasing(Struct, frozen=True):
     at: int
     reason: str = ""
     by: str = ""
-    frames: bool = False
+    includes_turn_contexts: bool = False
 
-    def looks_at(self, facts: Sequence[AnyFact], shared: int) -> set[str]:
-        """The digests of the frames it has to see the bytes of."""
-        targets = self._targets(facts, shared)
-        return set(_made_after(facts, min(targets))) if targets else set()
+    def find_needed_contents(self, facts: Sequence[AnyFact], shared_length: int) -> set[str]:
+        """Return the digests of the turn contexts that may quote the text."""
+        targets = self._find_targets(facts, shared_length)
+        return set(_find_contexts_after(facts, min(targets))) if targets else set()
 
-    def erased(self, facts: Sequence[AnyFact], shared: int, contents: Mapping[str, bytes]) -> Erased:
-        """What becomes of a ledger with these facts, of which the first `shared` are those that `positions` are about."""
-        targets = self._targets(facts, shared)
+    def redact(self, facts: Sequence[AnyFact], shared_length: int, contents: Mapping[str, bytes]) -> LedgerRedaction:
+        """Return the changes to a ledger. `positions` are about its first `shared_length` facts."""
+        targets = self._find_targets(facts, shared_length)
         if not targets:
-            return Erased(named=frozenset().union(*map(contents_of, facts)))
-        return _Erasure(self, facts, targets, contents).made()
+            return LedgerRedaction(remaining_contents=frozenset().union(*map(find_content_digests, facts)))
+        return _LedgerRedactor(self, facts, targets, contents).redact()
 
-    def _targets(self, facts: Sequence[AnyFact], shared: int) -> set[int]:
-        """Those that are still to be erased."""
-        done = _erased_before(facts)
+    def _find_targets(self, facts: Sequence[AnyFact], shared_length: int) -> set[int]:
+        """Return the positions of the facts that are still to be redacted."""
+        done = _find_redacted(facts)
         if self.positions is None:
-            return {position for position, fact in enumerate(facts[:shared]) if has_words(fact)} - done
-        targets = {position for position in self.positions if position < shared} - done
+            return {position for position, fact in enumerate(facts[:shared_length]) if has_text(fact)} - done
+        targets = {position for position in self.positions if position < shared_length} - done
         for position in targets:
-            if position < 0 or not has_words(facts[position]):
+            if position < 0 or not has_text(facts[position]):
                 raise BadInput(
-                    f"there are no words to erase at position {position}",
+                    f"there is no text to erase at position {position}",
                     found=type(facts[position]).__name__ if position >= 0 else "",
                     do="choose among the messages, replies, outputs and answers in session.facts; nothing was changed",
                 )
         return targets
 
     def __repr__(self) -> str:
-        return f"<Erasing {'everything' if self.positions is None else sorted(self.positions)}>"  # the key is nobody's business
+        # Without the key, which must not appear in logs.
+        return f"<PositionRedactor of {'everything' if self.positions is None else sorted(self.positions)}>"
 
-    def digest_of(self, fact: AnyFact) -> str:
-        """The digest by which a fact is known after its words are gone."""
-        return keyed_digest(encode(fact), self.key)
-
-
-def _erased_before(facts: Sequence[AnyFact]) -> set[int]:
-    """The facts that lost their words already."""
-    before = [fact for fact in facts if isinstance(fact, Redacted)]
-    asked_for = {position for fact in before for position in fact.positions}
-    return asked_for | {position for fact in before for position in fact.along if not has_words(facts[position])}
+    def make_digest(self, fact: AnyFact) -> str:
+        """Return the keyed digest that identifies a fact after its text is erased."""
+        return keyed_digest(encode_fact(fact), self.key)
 
 
-def has_words(fact: AnyFact) -> bool:
-    """Whether there is anything in a fact that somebody, or something, said."""
-    if isinstance(fact, ModelReplied):  # that a provider holds it is no word
-        return any(item != _item(item) for item in fact.items)
-    return without_words(fact) != fact
+def _find_redacted(facts: Sequence[AnyFact]) -> set[int]:
+    """Return the positions of the facts that have been redacted already."""
+    redactions = [fact for fact in facts if isinstance(fact, Redacted)]
+    requested = {position for fact in redactions for position in fact.positions}
+    return requested | {position for fact in redactions for position in fact.derived if not has_text(facts[position])}
 
 
-def without_words(fact: AnyFact) -> AnyFact:
-    """The fact with its words erased."""
+def has_text(fact: AnyFact) -> bool:
+    """Return True if a fact has text that can be erased."""
+    if isinstance(fact, ModelReplied):  # its `stored_digest` alone is no text
+        return any(item != _redact_item(item) for item in fact.items)
+    return redact_fact(fact) != fact
+
+
+def redact_fact(fact: AnyFact) -> AnyFact:
+    """Return the fact with its text erased."""
     match fact:
         case MessageReceived():
-            return replace(fact, content=_gone(fact.content), author="")
+            return replace(fact, content=_redact_content(fact.content), author="")
         case ModelReplied():
-            return replace(fact, items=tuple(map(_item, fact.items)), held="", extra="")  # it may quote what was said
+            return replace(fact, items=tuple(map(_redact_item, fact.items)), stored_digest="", extra="")  # `extra` may quote the text
         case ModelRequestFailed() | CallPaused():
-            return replace(fact, error=_gone(fact.error))
+            return replace(fact, error=_redact_content(fact.error))
         case Decided():
-            arguments = ERASED_ARGUMENTS if fact.arguments else ""
-            return replace(fact, words=_gone(fact.words), arguments=arguments, output=_gone(fact.output))
+            arguments = REDACTED_ARGUMENTS if fact.arguments else ""
+            return replace(fact, reason=_redact_content(fact.reason), arguments=arguments, output=_redact_content(fact.output))
         case CallReturned():
-            return replace(fact, output=_gone(fact.output), full="")
+            return replace(fact, output=_redact_content(fact.output), full_output_digest="")
         case GuardrailJudged() | Cancelled():
-            return replace(fact, words=_gone(fact.words))
+            return replace(fact, reason=_redact_content(fact.reason))
         case AgentPrompted():
-            return replace(fact, text=_gone(fact.text))
+            return replace(fact, text=_redact_content(fact.text))
         case Compacted():
-            return replace(fact, summary=_gone(fact.summary))
+            return replace(fact, summary=_redact_content(fact.summary))
         case _:
             return fact
 
 
-def known_to_branch(facts: Sequence[AnyFact], at: int) -> list[Redacted]:
-    """What a branch that begins with the first `at` of these facts has to know: words are gone from them, as is recorded behind them.
+def find_redactions_for_branch(facts: Sequence[AnyFact], at: int) -> list[Redacted]:
+    """Return the redactions that a branch with the first `at` of these facts must record, because they are recorded after that point.
 
-    Without it the branch would take what stands in their place for what was said, and a call without its arguments for one to run.
+    Without them the branch would take the replacement texts for real ones, and would run a call whose arguments are erased.
     """
     later = [fact for fact in facts[at:] if isinstance(fact, Redacted)]
-    return [_cut(fact, at) for fact in later if min(fact.positions) < at]
+    return [_limit_redaction(fact, at) for fact in later if min(fact.positions) < at]
 
 
-def _cut(fact: Redacted, at: int) -> Redacted:
-    """What an erasure is to the first `at` facts. What went along stood behind what was asked for, so some of that is left."""
-    kept = [(position, digest) for position, digest in zip(fact.positions, fact.digests, strict=True) if position < at]
-    positions, digests = zip(*kept, strict=True)
-    return replace(fact, positions=positions, digests=digests, along=tuple(position for position in fact.along if position < at))
+def _limit_redaction(fact: Redacted, at: int) -> Redacted:
+    """Return the part of a redaction that is about the first `at` facts.
+
+    Derived facts come after the redacted ones, so at least one of `positions` is among them.
+    """
+    shared = [(position, digest) for position, digest in zip(fact.positions, fact.digests, strict=True) if position < at]
+    positions, digests = zip(*shared, strict=True)
+    return replace(fact, positions=positions, digests=digests, derived=tuple(position for position in fact.derived if position < at))
 
 
-def same_but_for_erased(whole: Sequence[AnyFact], erased: Sequence[AnyFact]) -> dict[int, AnyFact] | None:
-    """Where two ledgers differ because words were erased in the second, each with what stands there now. None: they differ in other
-    ways. As long as the shorter of them goes."""
-    redacted = [fact for fact in erased if isinstance(fact, Redacted)]
-    lowest = min((position for fact in redacted for position in fact.positions), default=len(erased))
-    lost = {position for fact in redacted for position in (*fact.positions, *fact.along)}
-    changed: dict[int, AnyFact] = {}
-    for position, (one, other) in enumerate(zip(whole, erased, strict=False)):
-        if one == other:
+def find_redacted_differences(original: Sequence[AnyFact], redacted: Sequence[AnyFact]) -> dict[int, AnyFact] | None:
+    """Return the facts of a redacted ledger that differ from the original, by position; None if other facts differ too.
+
+    Only the length of the shorter ledger is compared.
+    """
+    redactions = [fact for fact in redacted if isinstance(fact, Redacted)]
+    lowest = min((position for fact in redactions for position in fact.positions), default=len(redacted))
+    redacted_positions = {position for fact in redactions for position in (*fact.positions, *fact.derived)}
+    differences: dict[int, AnyFact] = {}
+    for position, (before, after) in enumerate(zip(original, redacted, strict=False)):
+        if before == after:
             continue
-        if position < lowest or _bare(one, position in lost) != _bare(other, position in lost):
+        is_redacted = position in redacted_positions
+        if position < lowest or _strip_redactable(before, is_redacted) != _strip_redactable(after, is_redacted):
             return None
-        changed[position] = other
-    return changed
+        differences[position] = after
+    return differences
 
 
-def _bare(fact: AnyFact, lost: bool) -> AnyFact:
-    """A fact without all that an erasure may change in it."""
-    bare = without_words(fact) if lost else fact
-    match bare:
+def _strip_redactable(fact: AnyFact, is_redacted: bool) -> AnyFact:
+    """Return a fact without everything that a redaction may change in it."""
+    stripped = redact_fact(fact) if is_redacted else fact
+    match stripped:
         case ModelReplied():
-            return replace(bare, held="", frame="", items=tuple(_thoughtless(item) for item in bare.items))
+            return replace(stripped, stored_digest="", context_digest="", items=tuple(_redact_reasoning(item) for item in stripped.items))
         case ModelRequestFailed():
-            return replace(bare, frame="")
+            return replace(stripped, context_digest="")
         case ApprovalChecked() | CallStarted() | Decided():
-            return replace(bare, digest="")
+            return replace(stripped, digest="")
         case _:
-            return bare
+            return stripped
 
 
-def _gone(content: Any) -> Any:
-    return ERASED if content else content
+def _redact_content(content: Any) -> Any:
+    return REDACTED_TEXT if content else content
 
 
-def _item(item: Item) -> Item:
+def _redact_item(item: ReplyItem) -> ReplyItem:
     match item:
-        case Words() | Refusal():
-            return replace(item, text=_gone(item.text), **({"notes": "", "extra": ""} if isinstance(item, Words) else {}))
+        case OutputText():
+            return replace(item, text=_redact_content(item.text), citations="", extra="")
+        case Refusal():
+            return replace(item, text=_redact_content(item.text))
         case Call():
-            arguments = ERASED_ARGUMENTS if item.arguments not in ("", "{}") else item.arguments
-            return replace(item, arguments=arguments, extra="")  # seals of what was thought, and who called: a program that is erased too
+            arguments = REDACTED_ARGUMENTS if item.arguments not in ("", "{}") else item.arguments
+            return replace(item, arguments=arguments, extra="")  # `extra`: signatures of reasoning, or the program that made the call
         case _:
-            return NOTHING
+            return REDACTED_ITEM
 
 
-def _thoughtless(item: Item) -> Item:
-    return NOTHING if isinstance(item, Reasoning) else item
+def _redact_reasoning(item: ReplyItem) -> ReplyItem:
+    return REDACTED_ITEM if isinstance(item, Reasoning) else item
 
 
-def _made_after(facts: Sequence[AnyFact], lowest: int) -> dict[str, int]:
-    """The frames of requests that saw what stands at a position, and of no request before, each with where it is first named."""
-    asked = [(position, fact) for position, fact in enumerate(facts) if isinstance(fact, (ModelReplied, ModelRequestFailed)) and fact.frame]
-    before = {fact.frame for _, fact in asked if fact.upto < lowest}
-    made: dict[str, int] = {}
-    for position, fact in asked:
-        if fact.frame not in before:
-            made.setdefault(fact.frame, position)
-    return made
+def _find_contexts_after(facts: Sequence[AnyFact], lowest: int) -> dict[str, int]:
+    """Return the turn contexts that only requests after a position used, each with the position of the first fact that names it."""
+    requests = [
+        (position, fact)
+        for position, fact in enumerate(facts)
+        if isinstance(fact, (ModelReplied, ModelRequestFailed)) and fact.context_digest
+    ]
+    earlier = {fact.context_digest for _, fact in requests if fact.upto < lowest}
+    later: dict[str, int] = {}
+    for position, fact in requests:
+        if fact.context_digest not in earlier:
+            later.setdefault(fact.context_digest, position)
+    return later
 
 
-class _Erasure:
-    """One ledger, walked once."""
+class _LedgerRedactor:
+    """The redaction of one ledger, in one pass over its facts."""
 
-    def __init__(self, what: Erasing, facts: Sequence[AnyFact], targets: set[int], contents: Mapping[str, bytes]) -> None:
-        self._what = what
+    def __init__(self, request: PositionRedactor, facts: Sequence[AnyFact], targets: set[int], contents: Mapping[str, bytes]) -> None:
+        self._request = request
         self._facts = facts
         self._targets = targets
         self._lowest = min(targets)
-        self._quotes = {text for position in targets for text in _texts(facts[position]) if len(text) >= SHORTEST_QUOTE}
-        self._written: dict[CallRef, str] = {}  # arguments as the model's replies have them now, of replies that are erased
-        self._arguments: dict[CallRef, str] = {}  # the same with edits: of calls whose arguments are not what they were
-        self._started: set[CallRef] = set()
-        self._contents: dict[str, tuple[int, bytes]] = {}
-        self._frames = self._new_frames(contents)
+        self._quotes = {text for position in targets for text in _list_texts(facts[position]) if len(text) >= MIN_QUOTE_CHARS}
+        self._recorded_arguments: dict[CallRef, str] = {}  # the new arguments of calls in redacted replies
+        self._current_arguments: dict[CallRef, str] = {}  # the same with edits applied, for calls whose arguments change
+        self._started_calls: set[CallRef] = set()
+        self._new_contents: dict[str, tuple[int, bytes]] = {}
+        self._context_digests = self._redact_turn_contexts(contents)
 
-    def made(self) -> Erased:
-        replaced: dict[int, AnyFact] = {}
-        along: list[int] = []
+    def redact(self) -> LedgerRedaction:
+        replacements: dict[int, AnyFact] = {}
+        derived: list[int] = []
         for position in range(self._lowest, len(self._facts)):
             fact = self._facts[position]
-            lost = without_words(fact) if position in self._targets else self._along(fact)
-            new = self._without_traces(position, lost)
+            without_text = redact_fact(fact) if position in self._targets else self._redact_derived(fact)
+            new = self._replace_digests(position, without_text)
             if new != fact:
-                replaced[position] = new
-            if (lost != fact or getattr(new, "frame", "") != getattr(fact, "frame", "")) and position not in self._targets:
-                along.append(position)
+                replacements[position] = new
+            context_changed = getattr(new, "context_digest", "") != getattr(fact, "context_digest", "")
+            if (without_text != fact or context_changed) and position not in self._targets:
+                derived.append(position)
         positions = tuple(sorted(self._targets))
         redacted = Redacted(
-            at=self._what.at,
+            at=self._request.at,
             positions=positions,
-            digests=tuple(self._what.digest_of(self._facts[position]) for position in positions),
-            along=tuple(along),
-            reason=self._what.reason,
-            by=self._what.by,
+            digests=tuple(self._request.make_digest(self._facts[position]) for position in positions),
+            derived=tuple(derived),
+            reason=self._request.reason,
+            by=self._request.by,
         )
-        after = [replaced.get(position, fact) for position, fact in enumerate(self._facts)]
-        named = frozenset().union(*map(contents_of, after))
-        before = frozenset().union(*(contents_of(self._facts[position]) for position in replaced))
-        quoted = tuple(position for position, fact in enumerate(after) if self._quoted(_texts(fact)))
-        return Erased(replaced, (redacted,), self._contents, before - named, named, quoted)
+        new_facts = [replacements.get(position, fact) for position, fact in enumerate(self._facts)]
+        remaining_contents = frozenset().union(*map(find_content_digests, new_facts))
+        old_contents = frozenset().union(*(find_content_digests(self._facts[position]) for position in replacements))
+        quoting_positions = tuple(position for position, fact in enumerate(new_facts) if self._has_quote(_list_texts(fact)))
+        return LedgerRedaction(
+            replacements, (redacted,), self._new_contents, old_contents - remaining_contents, remaining_contents, quoting_positions
+        )
 
-    def _along(self, fact: AnyFact) -> AnyFact:
-        """A fact that was not asked for, without what was made from those that were."""
+    def _redact_derived(self, fact: AnyFact) -> AnyFact:
+        """Return a fact that is not a target without everything that was made from the targets."""
         match fact:
             case ModelReplied() if fact.upto >= self._lowest:
-                return replace(fact, items=tuple(map(_thoughtless, fact.items)))
-            case ModelRequestFailed() if fact.upto >= self._lowest and self._quoted([fact.error]):
-                return without_words(fact)
-            case CallPaused() if self._quoted([fact.error]):
-                return without_words(fact)
+                return replace(fact, items=tuple(map(_redact_reasoning, fact.items)))
+            case ModelRequestFailed() if fact.upto >= self._lowest and self._has_quote([fact.error]):
+                return redact_fact(fact)
+            case CallPaused() if self._has_quote([fact.error]):
+                return redact_fact(fact)
             case Compacted() if fact.upto >= self._lowest:
-                return without_words(fact)
+                return redact_fact(fact)
             case GuardrailJudged() if fact.position in self._targets:
-                return without_words(fact)
+                return redact_fact(fact)
             case Decided() if fact.arguments and fact.call is not None and fact.call.position in self._targets:
-                return replace(fact, arguments=ERASED_ARGUMENTS)
+                return replace(fact, arguments=REDACTED_ARGUMENTS)
             case _:
                 return fact
 
-    def _without_traces(self, position: int, fact: AnyFact) -> AnyFact:
-        """A fact that points at no digest of what is gone."""
+    def _replace_digests(self, position: int, fact: AnyFact) -> AnyFact:
+        """Return a fact without digests of erased text."""
         match fact:
             case ModelReplied():
-                return self._reply_without_traces(position, fact)
+                return self._replace_reply_digests(position, fact)
             case ModelRequestFailed():
-                return replace(fact, frame=self._frames.get(fact.frame, fact.frame))
+                return replace(fact, context_digest=self._context_digests.get(fact.context_digest, fact.context_digest))
             case ApprovalChecked():
-                return replace(fact, digest=self._digest(fact.call, fact.digest))
+                return replace(fact, digest=self._find_digest(fact.call, fact.digest))
             case Decided(call=call) if call is not None:
-                decided = replace(fact, digest=self._digest(call, fact.digest))
-                if fact.arguments and (fact.arguments == ERASED_ARGUMENTS or call in self._arguments):
-                    self._arguments[call] = fact.arguments
+                decided = replace(fact, digest=self._find_digest(call, fact.digest))
+                if fact.arguments and (fact.arguments == REDACTED_ARGUMENTS or call in self._current_arguments):
+                    self._current_arguments[call] = fact.arguments
                 return decided
             case CallStarted():
-                self._started.add(fact.call)
-                return replace(fact, digest=self._digest(fact.call, fact.digest))
+                self._started_calls.add(fact.call)
+                return replace(fact, digest=self._find_digest(fact.call, fact.digest))
             case Opened(origin=origin) if origin is not None and origin.kind != "move":
                 # An edit of a call that has not started is void in a branch: see branch_inheritance.py.
-                kept = {call: arguments for call, arguments in self._arguments.items() if call in self._started}
-                self._arguments = {**self._written, **kept}
+                kept = {call: arguments for call, arguments in self._current_arguments.items() if call in self._started_calls}
+                self._current_arguments = {**self._recorded_arguments, **kept}
                 return fact
             case _:
                 return fact
 
-    def _reply_without_traces(self, position: int, fact: ModelReplied) -> ModelReplied:
-        erased = position in self._targets
-        if erased:
+    def _replace_reply_digests(self, position: int, fact: ModelReplied) -> ModelReplied:
+        is_target = position in self._targets
+        if is_target:
             calls = [(index, item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
-            self._written.update((CallRef(position, index), call.arguments) for index, call in calls)
-            self._arguments.update(self._written)
-        held = "" if fact.upto >= self._lowest or erased else fact.held
-        return replace(fact, held=held, frame=self._frames.get(fact.frame, fact.frame))
+            self._recorded_arguments.update((CallRef(position, index), call.arguments) for index, call in calls)
+            self._current_arguments.update(self._recorded_arguments)
+        stored_digest = "" if fact.upto >= self._lowest or is_target else fact.stored_digest
+        context_digest = self._context_digests.get(fact.context_digest, fact.context_digest)
+        return replace(fact, stored_digest=stored_digest, context_digest=context_digest)
 
-    def _digest(self, call: CallRef, digest: str) -> str:
-        return digest_arguments(self._arguments[call]) if digest and call in self._arguments else digest
+    def _find_digest(self, call: CallRef, digest: str) -> str:
+        return digest_arguments(self._current_arguments[call]) if digest and call in self._current_arguments else digest
 
-    def _new_frames(self, contents: Mapping[str, bytes]) -> dict[str, str]:
-        """The frames that quote what is erased, and the names of those that stand in their place."""
-        renamed: dict[str, str] = {}
-        for digest, position in _made_after(self._facts, self._lowest).items():
+    def _redact_turn_contexts(self, contents: Mapping[str, bytes]) -> dict[str, str]:
+        """Redact the turn contexts that quote erased text, and return the old and the new digest of each."""
+        new_digests: dict[str, str] = {}
+        for digest, position in _find_contexts_after(self._facts, self._lowest).items():
             if digest not in contents:
                 continue
-            frame = decode_frame(contents[digest])
-            messages = tuple(ERASED if self._goes(text) else text for text in frame.messages)
-            instructions = ERASED if self._goes(frame.instructions) else frame.instructions
-            if (messages, instructions) != (frame.messages, frame.instructions):
-                renamed[digest], data = encode_frame(replace(frame, messages=messages, instructions=instructions))
-                self._contents[renamed[digest]] = position, data
-        return renamed
+            context = decode_turn_context(contents[digest])
+            messages = tuple(REDACTED_TEXT if self._must_redact(text) else text for text in context.messages)
+            instructions = REDACTED_TEXT if self._must_redact(context.instructions) else context.instructions
+            if (messages, instructions) != (context.messages, context.instructions):
+                new_digests[digest], data = encode_turn_context(replace(context, messages=messages, instructions=instructions))
+                self._new_contents[new_digests[digest]] = position, data
+        return new_digests
 
-    def _goes(self, text: str) -> bool:
-        return bool(text) and (self._what.frames or self._quoted([text]))
+    def _must_redact(self, text: str) -> bool:
+        return bool(text) and (self._request.includes_turn_contexts or self._has_quote([text]))
 
-    def _quoted(self, texts: Sequence[str]) -> bool:
+    def _has_quote(self, texts: Sequence[str]) -> bool:
         return any(quote in text for text in texts for quote in self._quotes)
 
 
-def _texts(fact: AnyFact) -> list[str]:
-    """What a fact says, as texts that may be found elsewhere."""
+def _list_texts(fact: AnyFact) -> list[str]:
+    """Return the texts of a fact, to search for them in other facts."""
     match fact:
         case MessageReceived(content=content):
-            return _words(content)
+            return _list_content_texts(content)
         case ModelReplied(items=items):
-            return [text for item in items for text in _texts_of_item(item)]
+            return [text for item in items for text in _list_item_texts(item)]
         case ModelRequestFailed(error=error) | CallPaused(error=error):
             return [error]
         case Decided():
-            return [fact.words, *_leaves(fact.arguments), *_words(fact.output)]
+            return [fact.reason, *_list_json_strings(fact.arguments), *_list_content_texts(fact.output)]
         case CallReturned(output=output):
-            return _words(output)
-        case GuardrailJudged(words=words) | Cancelled(words=words):
-            return [words]
+            return _list_content_texts(output)
+        case GuardrailJudged(reason=reason) | Cancelled(reason=reason):
+            return [reason]
         case AgentPrompted(text=text) | Compacted(summary=text):
             return [text]
         case _:
             return []
 
 
-def _words(content: Content) -> list[str]:
-    text = text_of(content).strip()
+def _list_content_texts(content: Content) -> list[str]:
+    text = render_content(content).strip()
     return [text] if text else []
 
 
-def _texts_of_item(item: Item) -> list[str]:
+def _list_item_texts(item: ReplyItem) -> list[str]:
     match item:
-        case Words(text=text) | Refusal(text=text) | Reasoning(text=text):
+        case OutputText(text=text) | Refusal(text=text) | Reasoning(text=text):
             return [text.strip()]
         case Call(arguments=arguments):
-            return _leaves(arguments)
-        case Hosted(body=body):
-            return _leaves(body)
+            return _list_json_strings(arguments)
+        case HostedToolUse(body=body):
+            return _list_json_strings(body)
 
 
-def _leaves(arguments: str) -> list[str]:
-    """The texts within a JSON text; all of it, if it is none."""
-    if arguments in ("", "{}", ERASED_ARGUMENTS):
+def _list_json_strings(arguments: str) -> list[str]:
+    """Return all strings in a JSON document; the raw text if it does not parse."""
+    if arguments in ("", "{}", REDACTED_ARGUMENTS):
         return []
     try:
-        return list(_strings(msgspec.json.decode(arguments)))
+        return list(_iterate_strings(msgspec.json.decode(arguments)))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return [arguments]
 
 
-def _strings(value: object) -> Iterator[str]:
+def _iterate_strings(value: object) -> Iterator[str]:
     match value:
         case str():
             yield value.strip()
         case dict():
             for each in value.values():
-                yield from _strings(each)
+                yield from _iterate_strings(each)
         case list():
             for each in value:
-                yield from _strings(each)
+                yield from _iterate_strings(each)

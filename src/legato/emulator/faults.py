@@ -1,7 +1,7 @@
-"""What can go wrong at a provider, on demand. May know: asks and what a mind says. Decides: which fault a request gets, and what it does.
+"""Faults of the provider on demand: the plan that chooses them, and what they do.
 
-A fault comes from the request's own header (`x-legato-fault`), from a test (`emulator.fault("cut byte=200")`: the next request), from a
-plan, or from a rule of the mind's script. fault_words.py has the words.
+A fault comes from the request's header (`x-legato-fault`), from a test (`emulator.fault("cut byte=200")`: the next request), from the
+plan, or from a rule of the fake model's script. fault_syntax.py has the syntax.
 """
 
 from __future__ import annotations
@@ -10,37 +10,46 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from legato.emulator.asks import Failure
-from legato.emulator.fault_words import KINDS, Fault, parse, planned
-from legato.emulator.minds.base import Item, Refused, Say, Use, Words
+from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText
+from legato.emulator.fault_syntax import FAULT_KINDS, EmulatorFault, parse_fault, parse_plan_line
+from legato.emulator.request_types import ProviderFailure
 
-__all__ = ["HEADER", "KINDS", "Fault", "FaultPlan", "failure_of", "parse", "planned", "spoil"]
+__all__ = [
+    "FAULT_HEADER",
+    "FAULT_KINDS",
+    "EmulatorFault",
+    "FaultPlan",
+    "apply_reply_fault",
+    "make_failure",
+    "parse_fault",
+    "parse_plan_line",
+]
 
-HEADER = "x-legato-fault"
+FAULT_HEADER = "x-legato-fault"
 
 
 class FaultPlan:
-    """Which request gets which fault."""
+    """The plan of faults, which gives each request its fault."""
 
     def __init__(self, lines: Iterable[str] = (), seed: int = 0) -> None:
-        self._lines = [planned(line) for line in lines]
+        self._plan = [parse_plan_line(line) for line in lines]
         self._seed = seed
-        self._next: list[Fault] = []
+        self._queue: list[EmulatorFault] = []
 
     def add(self, text: str) -> None:
-        """The next request that has none of its own gets this fault; several queue."""
-        self._next.append(parse(text))
+        """Queue a fault for the next request without a fault of its own."""
+        self._queue.append(parse_fault(text))
 
-    def due(self, number: int, header: str | None) -> Fault | None:
-        """The fault of this request, if it gets one."""
+    def take_fault(self, number: int, header: str | None) -> EmulatorFault | None:
+        """Return the fault of a request, or None: the header's, else a queued one, else one of the plan."""
         if header:
-            return parse(header)
-        if self._next:
-            return self._next.pop(0)
-        return next((line.fault for place, line in enumerate(self._lines) if line.strikes(self._seed, place, number)), None)
+            return parse_fault(header)
+        if self._queue:
+            return self._queue.pop(0)
+        return next((line.fault for line_index, line in enumerate(self._plan) if line.applies_to(self._seed, line_index, number)), None)
 
     def __repr__(self) -> str:
-        return f"<fault plan: {len(self._lines)} lines, {len(self._next)} queued>"
+        return f"<fault plan: {len(self._plan)} lines, {len(self._queue)} queued>"
 
 
 _STATUS = {
@@ -54,44 +63,44 @@ _STATUS = {
 }
 
 
-def failure_of(fault: Fault) -> Failure:
-    """What the provider answers with, for a fault that strikes before anything else, or inside a stream."""
-    kind = fault.word("kind") if fault.kind == "error_event" else fault.kind
+def make_failure(fault: EmulatorFault) -> ProviderFailure:
+    """Return the provider's failure for a fault of the stage "before", or for an error event."""
+    kind = fault.get_word("kind") if fault.kind == "error_event" else fault.kind
     kind = "content_filter" if kind == "filtered_input" else kind
-    status = int(fault.number("status")) or _STATUS.get(fault.kind, _STATUS.get(kind, 500))
-    return Failure(kind, status, fault.word("message"), fault.number("retry_after"))
+    status = int(fault.get_number("status")) or _STATUS.get(fault.kind, _STATUS.get(kind, 500))
+    return ProviderFailure(kind, status, fault.get_word("message"), fault.get_number("retry_after"))
 
 
-def spoil(say: Say, fault: Fault) -> Say:
-    """What the model says, spoiled."""
+def apply_reply_fault(reply: FakeReply, fault: EmulatorFault) -> FakeReply:
+    """Return a reply with a fault applied."""
     match fault.kind:
         case "incomplete":
-            return msgspec.structs.replace(say, items=_cut(say.items), finish="length")
+            return msgspec.structs.replace(reply, items=_cut_last_item(reply.items), finish="length")
         case "content_filter":
-            return msgspec.structs.replace(say, finish="content_filter")
+            return msgspec.structs.replace(reply, finish="content_filter")
         case "refusal":
-            return Say((Refused("I'm sorry, but I can't help with that."),))
+            return FakeReply((ReplyRefusal("I'm sorry, but I can't help with that."),))
         case "duplicate_call_ids":
-            return _uses(say, lambda use: msgspec.structs.replace(use, id="call_duplicate"))
+            return _change_calls(reply, lambda call: msgspec.structs.replace(call, id="call_duplicate"))
         case "constant_call_ids":
-            return _uses(say, lambda use: msgspec.structs.replace(use, id=fault.word("id")))
+            return _change_calls(reply, lambda call: msgspec.structs.replace(call, id=fault.get_word("id")))
         case "unknown_tool":
-            spoiled = _uses(say, lambda use: msgspec.structs.replace(use, tool=fault.word("name")))
-            return spoiled if spoiled != say else Say((*say.items, Use(fault.word("name"))))
+            changed = _change_calls(reply, lambda call: msgspec.structs.replace(call, tool=fault.get_word("name")))
+            return changed if changed != reply else FakeReply((*reply.items, ReplyCall(fault.get_word("name"))))
         case "broken_arguments":
-            return _uses(say, lambda use: msgspec.structs.replace(use, arguments=use.arguments.rstrip("}") + ', "'))
-    return say
+            return _change_calls(reply, lambda call: msgspec.structs.replace(call, arguments=call.arguments.rstrip("}") + ', "'))
+    return reply
 
 
-def _uses(say: Say, change: Callable[[Use], Item]) -> Say:
-    return msgspec.structs.replace(say, items=tuple(change(item) if isinstance(item, Use) else item for item in say.items))
+def _change_calls(reply: FakeReply, change: Callable[[ReplyCall], ReplyItem]) -> FakeReply:
+    return msgspec.structs.replace(reply, items=tuple(change(item) if isinstance(item, ReplyCall) else item for item in reply.items))
 
 
-def _cut(items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """The items, the last of them cut in its middle: half of the words, or arguments that are no JSON. A thought has no half."""
+def _cut_last_item(items: tuple[ReplyItem, ...]) -> tuple[ReplyItem, ...]:
+    """Return the items with the last one cut in half: half of the text, or of the arguments, which are then no JSON. A thought stays."""
     match items:
-        case (*before, Use() as use):
-            return (*before, msgspec.structs.replace(use, arguments=use.arguments[: len(use.arguments) // 2]))
-        case (*before, Words() | Refused() as said):
-            return (*before, type(said)(said.text[: len(said.text) // 2]))
+        case (*before, ReplyCall() as call):
+            return (*before, msgspec.structs.replace(call, arguments=call.arguments[: len(call.arguments) // 2]))
+        case (*before, ReplyText() | ReplyRefusal() as item):
+            return (*before, type(item)(item.text[: len(item.text) // 2]))
     return items

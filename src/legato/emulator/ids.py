@@ -1,4 +1,4 @@
-"""Ids that look like the provider's. May know: hashes. Decides: nothing about the conversation: they are drawn from a seed."""
+"""Ids that look like the provider's, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import string
 ALPHANUMERIC = string.ascii_letters + string.digits
 
 
-class Ids:
-    """A stream of ids, the same for the same seed.
+class IdGenerator:
+    """A generator of ids, the same for the same seed.
 
-    >>> Ids(0).hex("resp_", 50) == Ids(0).hex("resp_", 50)
+    >>> IdGenerator(0).make_hex_id("resp_", 50) == IdGenerator(0).make_hex_id("resp_", 50)
     True
     """
 
@@ -20,22 +20,22 @@ class Ids:
         self._seed = str(seed)
         self._count = itertools.count()
 
-    def _draw(self) -> str:
+    def _draw_digits(self) -> str:
         return hashlib.sha512(f"{self._seed}/{next(self._count)}".encode()).hexdigest()
 
-    def hex(self, prefix: str, length: int) -> str:
-        """An id in hexadecimal digits."""
-        return prefix + self._draw()[:length]
+    def make_hex_id(self, prefix: str, length: int) -> str:
+        """Return a prefix with hexadecimal digits."""
+        return prefix + self._draw_digits()[:length]
 
-    def word(self, prefix: str, length: int) -> str:
-        """An id in letters and digits."""
-        number, letters = int(self._draw(), 16), []
+    def make_alphanumeric_id(self, prefix: str, length: int) -> str:
+        """Return a prefix with letters and digits."""
+        number, characters = int(self._draw_digits(), 16), []
         for _ in range(length):
             number, index = divmod(number, len(ALPHANUMERIC))
-            letters.append(ALPHANUMERIC[index])
-        return prefix + "".join(letters)
+            characters.append(ALPHANUMERIC[index])
+        return prefix + "".join(characters)
 
-    def uuid(self) -> str:
-        """An id in the form of a UUID."""
-        digits = self._draw()
+    def make_uuid(self) -> str:
+        """Return an id in the form of a UUID."""
+        digits = self._draw_digits()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

@@ -1,4 +1,4 @@
-"""How an emulator is set up. May know: profiles and minds. Decides: the defaults."""
+"""The options of an emulator."""
 
 from __future__ import annotations
 
@@ -10,90 +10,90 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from legato.emulator.masking import LONGEST
-from legato.emulator.minds import mind_from
-from legato.emulator.minds.base import Mind
-from legato.emulator.spelling import did_you_mean
+from legato.emulator.fake_models import make_fake_model
+from legato.emulator.fake_models.base import FakeModel
+from legato.emulator.request_mask import MAX_TEXT_CHARS
+from legato.emulator.suggestions import did_you_mean
 from legato.errors import BadInput
-from legato.providers.rules.anthropic import laws as anthropic
-from legato.providers.rules.chat import laws as chat
-from legato.providers.rules.responses import laws as responses
+from legato.providers.rules.anthropic import rules as anthropic
+from legato.providers.rules.chat import rules as chat
+from legato.providers.rules.responses import rules as responses
 
-ProfileT = TypeVar("ProfileT", bound=Struct)
+SwitchesT = TypeVar("SwitchesT", bound=Struct)
 
 
-class Profiles(Struct, frozen=True):
-    """The switches of the three law books."""
+class RuleSwitches(Struct, frozen=True):
+    """The switches of the provider rules, by API."""
 
-    responses: responses.Profile = responses.OPENAI
-    chat: chat.Profile = chat.OPENAI
-    anthropic: anthropic.Profile = anthropic.Profile()
+    responses: responses.ResponsesSwitches = responses.OPENAI
+    chat: chat.ChatSwitches = chat.OPENAI
+    anthropic: anthropic.AnthropicSwitches = anthropic.AnthropicSwitches()
 
     @classmethod
-    def of(cls, switches: Mapping[str, Any]) -> Profiles:
-        """Some of them turned. A switch is named as in the table of switches, with its API: `{"responses.zero_data_retention": True}`.
+    def from_switches(cls, switches: Mapping[str, Any]) -> RuleSwitches:
+        """Return the default switches with these values. Names have their API: `{"responses.zero_data_retention": True}`.
 
-        >>> Profiles.of({"chat.tool_limit": "7"}).chat.tool_limit
+        >>> RuleSwitches.from_switches({"chat.tool_limit": "7"}).chat.tool_limit
         7
         """
-        profiles = {api: getattr(cls(), api) for api in cls.__struct_fields__}
-        every = [f"{api}.{field}" for api, profile in profiles.items() for field in profile.__struct_fields__]
+        switches_by_api = {api: getattr(cls(), api) for api in cls.__struct_fields__}
+        known_names = [f"{api}.{field}" for api, api_switches in switches_by_api.items() for field in api_switches.__struct_fields__]
         for name, value in switches.items():
-            if name not in every:
-                do = did_you_mean(name, every) or "docs/law-books.md has a table of them"
+            if name not in known_names:
+                do = did_you_mean(name, known_names) or "docs/law-books.md has a table of them"
                 raise BadInput(f"there is no switch {name!r}", expected="responses.NAME, chat.NAME or anthropic.NAME", do=do)
             api, _, field = name.partition(".")
-            profiles[api] = _switched(profiles[api], field, name, value)
-        return cls(**profiles)
+            switches_by_api[api] = _set_switch(switches_by_api[api], field, name, value)
+        return cls(**switches_by_api)
 
 
-class Options(Struct, frozen=True, kw_only=True):
-    """Everything about an emulator. `serve` says what each means."""
+class EmulatorOptions(Struct, frozen=True, kw_only=True):
+    """The options of an emulator. `serve` describes them."""
 
-    mind: Mind
+    fake_model: FakeModel
     host: str = "127.0.0.1"
     port: int = 0
     seed: int = 0
     faults: tuple[str, ...] = ()
     state: str | None = None
     log: str | None = None
-    keys: frozenset[str] = frozenset()
+    accepted_keys: frozenset[str] = frozenset()
     latency: float = 0.0
-    keep: int = 1000
-    longest: int | None = LONGEST
+    max_exchanges: int = 1000
+    max_text_chars: int | None = MAX_TEXT_CHARS
     clock: Callable[[], float] = time.time
-    profiles: Profiles = Profiles()
+    switches: RuleSwitches = RuleSwitches()
 
 
-def options_of(
+def make_options(
     *,
-    mind: object = None,
+    fake_model: object = None,
     switches: Mapping[str, Any] | None = None,
     faults: Sequence[str] = (),
     keys: Sequence[str] = (),
     state: str | Path | None = None,
     log: str | Path | None = None,
     **rest: Any,
-) -> Options:
-    """Options from what people write."""
+) -> EmulatorOptions:
+    """Return options from the arguments of `serve`."""
     if log is not None and str(log) == "-":
         raise BadInput("the log goes to a file", found="-", do='name one: log="exchanges.jsonl", --log exchanges.jsonl')
-    profiles = Profiles.of(switches or {})
-    return Options(
-        mind=mind_from(mind),
+    rule_switches = RuleSwitches.from_switches(switches or {})
+    return EmulatorOptions(
+        fake_model=make_fake_model(fake_model),
         faults=(faults,) if isinstance(faults, str) else tuple(faults),
-        keys=frozenset((keys,) if isinstance(keys, str) else keys),  # else a key's letters would be keys
+        accepted_keys=frozenset((keys,) if isinstance(keys, str) else keys),  # one string is one key, not a key per character
         state=str(state) if state is not None else None,
         log=str(log) if log is not None else None,
-        profiles=profiles,
+        switches=rule_switches,
         **rest,
     )
 
 
-def _switched(profile: ProfileT, field: str, name: str, value: Any) -> ProfileT:
-    kind = next(info.type for info in msgspec.structs.fields(type(profile)) if info.name == field)
+def _set_switch(api_switches: SwitchesT, field: str, name: str, value: Any) -> SwitchesT:
+    kind = next(info.type for info in msgspec.structs.fields(type(api_switches)) if info.name == field)
     try:
-        return msgspec.structs.replace(profile, **{field: msgspec.convert(value, kind, strict=not isinstance(value, str))})
+        return msgspec.structs.replace(api_switches, **{field: msgspec.convert(value, kind, strict=not isinstance(value, str))})
     except msgspec.ValidationError as error:
         expected = "true or false" if kind is bool else ""
         raise BadInput(f"the switch {name} cannot be {value!r}", expected=expected, found="" if expected else str(error)) from None

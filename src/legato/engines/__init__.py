@@ -1,44 +1,44 @@
-"""Engines that make sure a session is being driven somewhere: Temporal, Restate, or this process. `contract.py` says what all of them keep.
+"""Engines, which make sure that sessions are driven: by Temporal, by Restate, or within this process. `engine.py` has their rules.
 
-`TemporalEngine` and `RestateEngine` are imported when they are first used: each needs an SDK of its own.
+`TemporalEngine` and `RestateEngine` are imported at their first use: each needs an SDK of its own.
 """
 
 from typing import TYPE_CHECKING
 
-from legato.engines.address import engine_at
-from legato.engines.contract import Dead, Engine, Submitted
-from legato.engines.limits import ModelLimits
-from legato.engines.local import LocalEngine
-from legato.engines.pace import Pace
+from legato.engines.engine import Engine, EngineSession, ParkedSession
+from legato.engines.engine_urls import open_engine
+from legato.engines.local_engine import LocalEngine
+from legato.engines.model_rate_limits import ModelLimits
 from legato.engines.permits import Limit
+from legato.engines.retry_policy import RetryPolicy
 from legato.engines.worker import Worker
 
 if TYPE_CHECKING:
-    from legato.engines.restate import RestateEngine
-    from legato.engines.temporal import TemporalEngine
+    from legato.engines.restate.engine import RestateEngine
+    from legato.engines.temporal.engine import TemporalEngine
 
 __all__ = [
-    "Dead",
     "Engine",
+    "EngineSession",
     "Limit",
     "LocalEngine",
     "ModelLimits",
-    "Pace",
+    "ParkedSession",
     "RestateEngine",
-    "Submitted",
+    "RetryPolicy",
     "TemporalEngine",
     "Worker",
-    "engine_at",
+    "open_engine",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name == "TemporalEngine":
-        from legato.engines.temporal import TemporalEngine
+        from legato.engines.temporal.engine import TemporalEngine
 
         return TemporalEngine
     if name == "RestateEngine":
-        from legato.engines.restate import RestateEngine
+        from legato.engines.restate.engine import RestateEngine
 
         return RestateEngine
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

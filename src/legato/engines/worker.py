@@ -1,6 +1,6 @@
-"""Workers. May know: engines, stores, signals. Decides: how a worker starts, looks after sessions that nobody woke, and stops.
+"""Workers: they run the steps of an engine, sweep for sessions that were not woken, and stop gracefully.
 
-A worker makes the steps that an engine asks for. It remembers nothing: any other can go on where it stops, however it stops.
+A worker remembers nothing that matters: another worker can continue where it stops, however it stops.
 """
 
 from __future__ import annotations
@@ -17,55 +17,56 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from legato.core.child_session_ids import parent_calls, root_session_id
-from legato.core.planner import plan, status
-from legato.engines.advance import PASSING, MakeContext, advance, workflow_named
-from legato.engines.contract import Engine, in_a_word
-from legato.engines.limits import ModelLimits
-from legato.engines.pace import Pace, Step
-from legato.engines.reaching import reached
-from legato.engines.slots import ModelSlots
+from legato.core.child_session_ids import find_root_session_id, list_parent_calls
+from legato.core.planner import derive_status, make_plan
+from legato.engines.connection_retry import connect_with_retries
+from legato.engines.engine import Engine, describe_error_briefly
+from legato.engines.model_rate_limits import ModelLimits
+from legato.engines.model_slots import ModelSlots
+from legato.engines.retry_policy import NextStep, RetryPolicy
+from legato.engines.session_step import TRANSIENT_STORE_ERRORS, ContextFactory, advance_session, read_workflow_name
 from legato.errors import BadInput, DamagedStore, LegatoError, StoreError, StoreRefused
-from legato.runtime.clock import now_ms, seconds
-from legato.runtime.ledger import fold_in_slices, let_rest, read_state
-from legato.runtime.model_requests import seconds_until
+from legato.runtime.clock import monotonic, now_ms
+from legato.runtime.ledger import fold_in_slices, mark_idle, read_state
+from legato.runtime.model_requests import seconds_until_retry
 from legato.stores.contract import LedgerInfo, Store
 from legato.workflow.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
 
-AT_ONCE = 20
-"""Sessions that a worker advances at the same time, for each model. They mostly wait for it."""
+DEFAULT_CONCURRENCY = 20
+"""Sessions that a worker drives at the same time, for each model. They mostly wait for the model."""
 
-GRACE = 25.0
-"""Seconds in which a worker that is told to stop finishes what runs: within the 30 that most platforms give."""
+DEFAULT_GRACE_S = 25.0
+"""How long a stopping worker may take to finish running steps: less than the 30 seconds that most platforms allow."""
 
-ONE_WISH = 1.0
-"""Seconds within which signals are one wish: a terminal, a shell and whoever supervises a worker may each pass on the same Ctrl-C."""
+REPEATED_SIGNAL_S = 1.0
+"""Signals within this time count as one: a terminal, a shell and a supervisor may each pass on the same Ctrl-C."""
 
-PAGE = 500  # ledgers that the store is asked for at a time
-TIME_TO_BE_WOKEN = 5.0  # seconds after which nobody is taken to be about to wake a session
+PAGE_SIZE = 500  # ledgers in one query of the store
+MAX_WAKE_DELAY_S = 5.0  # a session that was not woken this long after its input will not be woken by its client
 
 
 @dataclass(frozen=True)
-class _Due:
-    """The session to wake for a ledger, if it is one of ours, and not before which time, in milliseconds since the epoch."""
+class _WakeTarget:
+    """The session to wake for a ledger, empty if another worker serves it, and the earliest time (milliseconds since the epoch)."""
 
     session: str = ""
     retry_at: int = 0
 
 
 class Worker:
-    """Advances sessions of some workflows, for an engine.
+    """A worker, which drives sessions of some workflows for an engine.
 
-    `await Worker(desk, engine=TemporalEngine(...), store=PostgresStore(...)).run()` runs until SIGTERM or SIGINT: then no more is taken,
-    what runs is finished and recorded within `grace` seconds, and other workers go on. A signal that comes more than a second after the
-    first ends the process at once.
+    `await Worker(desk, engine=TemporalEngine(...), store=PostgresStore(...)).run()` runs until SIGTERM or SIGINT. Then it takes no more
+    steps, finishes and records running ones within `grace` seconds, and other workers continue. A signal more than a second after the first
+    one ends the process at once.
 
-    `concurrency`: sessions that are advanced at the same time, for each model of the workflows: those of a silent one hold up no others.
-    `context` makes the caller's context of a session from its id. `sweep`: seconds between looks for sessions that were given something
-    and that nobody woke. `limits` hold across all workers of a store. `errors_in_full` also tells the engine what errors say, which may
-    be words of the conversation; without it, it is told their kind and place. Without `tracebacks` the log is told no more either.
+    `concurrency`: sessions that are driven at the same time, for each model of the workflows; sessions of a silent model block no others.
+    `context` creates the caller's context of a session from its id. `sweep_interval`: seconds between searches for sessions with input that
+    were not woken. `limits` apply to all workers of a store together. `report_error_text` passes the messages of errors to the engine,
+    which may contain text of the conversation; without it, the engine gets their kind and place. Without `log_tracebacks` the log has no
+    more either.
     """
 
     def __init__(
@@ -74,231 +75,231 @@ class Worker:
         *,
         engine: Engine,
         store: Store,
-        concurrency: int = AT_ONCE,
-        grace: float = GRACE,
-        sweep: float = 15.0,
-        pace: Pace | None = None,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        grace: float = DEFAULT_GRACE_S,
+        sweep_interval: float = 15.0,
+        retry_policy: RetryPolicy | None = None,
         limits: ModelLimits | None = None,
-        context: MakeContext | None = None,
-        errors_in_full: bool = False,
-        tracebacks: bool = True,
+        context: ContextFactory | None = None,
+        report_error_text: bool = False,
+        log_tracebacks: bool = True,
     ) -> None:
-        given = [workflows] if isinstance(workflows, Workflow) else list(workflows)
-        if not given or not all(isinstance(each, Workflow) for each in given):
-            raise BadInput("a worker serves workflows", found=repr(given)[:80], do="write Worker(desk, engine=..., store=...)")
-        if len({each.name for each in given}) < len(given):
-            raise BadInput("two workflows have the same name", found=", ".join(each.name for each in given))
+        served = [workflows] if isinstance(workflows, Workflow) else list(workflows)
+        if not served or not all(isinstance(each, Workflow) for each in served):
+            raise BadInput("a worker serves workflows", found=repr(served)[:80], do="write Worker(desk, engine=..., store=...)")
+        if len({each.name for each in served}) < len(served):
+            raise BadInput("two workflows have the same name", found=", ".join(each.name for each in served))
         if concurrency < 1:
-            raise BadInput("a worker advances at least one session at a time", found=f"concurrency={concurrency}")
+            raise BadInput("a worker drives at least one session at a time", found=f"concurrency={concurrency}")
         if limits is not None:
-            limits.check(given)
-        limited = [limits.applied_to(each, store) if limits is not None else each for each in given]
+            limits.check(served)
+        limited = [limits.apply_to(each, store) if limits is not None else each for each in served]
         self._workflows = {each.name: each for each in limited}
         self._engine = engine
-        self._slots = ModelSlots(given, concurrency, engine.slot_freed)
+        self._slots = ModelSlots(served, concurrency, engine.on_slot_freed)
         self._store = store
         self._grace = grace
-        self._sweep_every = sweep
-        self._pace = pace or Pace()
+        self._sweep_interval = sweep_interval
+        self._retry_policy = retry_policy or RetryPolicy()
         self._context = context
-        self._errors_in_full = errors_in_full
-        self._tracebacks = tracebacks
+        self._report_error_text = report_error_text
+        self._log_tracebacks = log_tracebacks
         self._stop = asyncio.Event()
         self._signalled_at: float | None = None
-        self._running = 0
-        self._timed: dict[str, float] = {}  # sessions that raised here, and when the engine comes back to each by itself
-        self._known: dict[LedgerInfo, _Due | None] = {}  # what wanted a driver at the last look, and whom to wake for it
+        self._running_count = 0
+        self._timers: dict[str, float] = {}  # sessions for which the engine has a timer, and when it ends
+        self._wake_targets: dict[LedgerInfo, _WakeTarget | None] = {}  # the runnable ledgers of the last sweep
 
     def stop(self) -> None:
-        """Take no more; finish and record what runs; then `run()` returns."""
+        """Take no more steps, finish and record running ones; then `run()` returns."""
         self._stop.set()
 
     async def run(self, signals: bool = True) -> None:
         """Work until `stop()`, or, with `signals`, until SIGTERM or SIGINT."""
-        known = asyncio.Event()
+        engine_ready = asyncio.Event()
 
-        def ready() -> None:
-            known.set()
+        def on_ready() -> None:
+            engine_ready.set()
             log.info("worker %d serves %s for %r", os.getpid(), ", ".join(self._workflows), self._engine)
 
-        with self._heeding((signal.SIGTERM, signal.SIGINT) if signals else ()):
-            await reached(self._let_in, self._stop)
-            sweeping = asyncio.get_running_loop().create_task(self._sweep(known))
+        with self._handle_signals((signal.SIGTERM, signal.SIGINT) if signals else ()):
+            await connect_with_retries(self._check_store, self._stop)
+            sweeping = asyncio.get_running_loop().create_task(self._sweep_repeatedly(engine_ready))
             try:
-                await self._engine.serve(self._step, self._stop, ready, self._slots.total, self._grace)
+                await self._engine.serve(self._run_step, self._stop, on_ready, self._slots.total, self._grace)
             finally:
                 sweeping.cancel()
                 with suppress(asyncio.CancelledError):
                     await sweeping
             log.info("stopped")
 
-    async def _let_in(self) -> None:
-        """A store that is away may come back; one that refuses whoever comes so is told before anything is taken on."""
+    async def _check_store(self) -> None:
+        """Raise `StoreRefused` before any work begins if the store refuses this client. An unavailable store may come back."""
         try:
-            await self._store.unrested(1)
+            await self._store.list_runnable(1)
         except StoreRefused:
             raise
-        except PASSING as error:
+        except TRANSIENT_STORE_ERRORS as error:
             log.warning("%s", error)
 
     @contextmanager
-    def _heeding(self, numbers: tuple[int, ...]) -> Iterator[None]:
-        """From the first moment: a worker that still looks for its engine stops as well."""
+    def _handle_signals(self, numbers: tuple[int, ...]) -> Iterator[None]:
+        """Handle signals from the start, also while the worker still connects to its engine."""
         loop = asyncio.get_running_loop()
         for number in numbers:
-            loop.add_signal_handler(number, self._signalled, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         try:
             yield
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
 
-    def _signalled(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         name, now = signal.Signals(number).name, time.monotonic()
         if self._signalled_at is None:
             self._signalled_at = now
-            log.info("%s: taking no more; %d running, to be finished within %g s", name, self._running, self._grace)
+            log.info("%s: stopping; %d running steps, to be finished within %g s", name, self._running_count, self._grace)
             self.stop()
-        elif now - self._signalled_at >= ONE_WISH:
-            log.warning("%s again: ending at once; what ran is taken over by others", name)
+        elif now - self._signalled_at >= REPEATED_SIGNAL_S:
+            log.warning("%s again: ending at once; other workers take over the running steps", name)
             os._exit(1)
 
-    async def _step(self, session: str, failed: int, broken: int, stop: asyncio.Event) -> Step:
-        self._running += 1
+    async def _run_step(self, session: str, failed: int, broken: int, stop: asyncio.Event) -> NextStep:
+        self._running_count += 1
         try:
-            slots = self._slots if self._slots.shared else None
-            told = self._errors_in_full, self._tracebacks
-            rest = await advance(self._workflows, self._store, session, stop, self._context, *told, slots)
+            slots = self._slots if self._slots.has_several_models else None
+            error_options = self._report_error_text, self._log_tracebacks
+            result = await advance_session(self._workflows, self._store, session, stop, self._context, *error_options, slots)
         except LegatoError as error:
             log.warning("session %r: the store failed: %s", session, error.code)
             raise
         finally:
-            self._running -= 1
-        step = self._pace.after(rest, failed, broken)
-        self._timed.pop(session, None)
-        if step.how in ("broken", "busy") and step.wait:  # else it rests, or is driven, or its ledger says when
-            self._timed[session] = seconds() + step.wait
+            self._running_count -= 1
+        step = self._retry_policy.plan_next_step(result, failed, broken)
+        self._timers.pop(session, None)
+        if step.status in ("broken", "no_free_slot") and step.wait:  # otherwise it is idle or driven, or its ledger has the time
+            self._timers[session] = monotonic() + step.wait
         if step.parked:
             log.error("session %r was set aside: %s", session, step.error)
-            if self._engine.remembers:
-                await self._let_rest(session)
+            if self._engine.is_durable:
+                await self._mark_idle(session)
             else:
-                self._timed[session] = math.inf  # until it is retried here, or another process starts
+                self._timers[session] = math.inf  # until a retry here, or until another process starts
         else:
-            stays_failed = step.how == "failed" and step.wait is None
-            if stays_failed or (step.how == "failed" and self._engine.remembers):
-                await let_rest(self._store, session, rest.length)
+            stays_failed = step.status == "failed" and step.wait is None
+            if stays_failed or (step.status == "failed" and self._engine.is_durable):
+                await mark_idle(self._store, session, result.length)
             why = f": {step.error}" if step.error else ""
             when = f"; again in {step.wait:g} s" if step.wait else ""
-            level = logging.DEBUG if step.how == "busy" else logging.WARNING if stays_failed else logging.INFO
-            log.log(level, "session %r is %s%s%s", session, step.how, why, when)
+            level = logging.DEBUG if step.status == "no_free_slot" else logging.WARNING if stays_failed else logging.INFO
+            log.log(level, "session %r is %s%s%s", session, step.status, why, when)
         return step
 
-    async def _let_rest(self, session: str) -> None:
-        """Nobody need look for what was set aside, until it is given something more: a ledger that cannot be read neither."""
+    async def _mark_idle(self, session: str) -> None:
+        """Record a parked session as idle until it gets new input, even if its ledger is damaged: sweeps need not find it."""
         with suppress(StoreError):
             try:
                 length = len(await self._store.read(session))
             except DamagedStore:
-                found = [info.length async for info in self._unrested() if info.ledger == session]
-                length = max(found, default=0)
-            await let_rest(self._store, session, length)
+                lengths = [info.length async for info in self._iterate_runnable() if info.ledger == session]
+                length = max(lengths, default=0)
+            await mark_idle(self._store, session, length)
 
-    async def _unrested(self) -> AsyncIterator[LedgerInfo]:
-        """All that want a driver and have none."""
-        page = await self._store.unrested(PAGE)
+    async def _iterate_runnable(self) -> AsyncIterator[LedgerInfo]:
+        """Yield all ledgers that need a driver and have none."""
+        page = await self._store.list_runnable(PAGE_SIZE)
         while page:
             for info in page:
                 yield info
-            page = await self._store.unrested(PAGE, page[-1]) if len(page) == PAGE else ()
+            page = await self._store.list_runnable(PAGE_SIZE, page[-1]) if len(page) == PAGE_SIZE else ()
 
-    async def _sweep(self, known: asyncio.Event) -> None:
-        """Look for what nobody woke, again and again."""
-        await known.wait()  # to an engine that knows of no worker nobody could say anything so far
-        before = math.inf  # at first it wakes all; later those whose own wake has had its time
+    async def _sweep_repeatedly(self, engine_ready: asyncio.Event) -> None:
+        """Look for sessions that were not woken, again and again."""
+        await engine_ready.wait()  # an engine may refuse sessions before it knows a worker
+        before = math.inf  # the first sweep wakes all sessions, later ones those whose client had time to wake them
         while True:
             try:
-                await self._swept(before)
-            except Exception as error:  # the store cannot be reached: it is looked again
-                log.warning("could not look for sessions that nobody woke: %s", error)
-            await asyncio.sleep(self._sweep_every * random.uniform(0.75, 1.25))
-            before = now_ms() - min(TIME_TO_BE_WOKEN, self._sweep_every) * 1000
+                await self._sweep_once(before)
+            except Exception as error:  # the store cannot be reached: the next sweep tries again
+                log.warning("could not look for sessions that were not woken: %s", error)
+            await asyncio.sleep(self._sweep_interval * random.uniform(0.75, 1.25))
+            before = now_ms() - min(MAX_WAKE_DELAY_S, self._sweep_interval) * 1000
 
-    async def _swept(self, before: float) -> None:
-        """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them.
+    async def _sweep_once(self, before: float) -> None:
+        """Wake the sessions that have grown since they were last idle and have no driver: their client died before it woke them.
 
-        They are those that were given it before, as their own clocks say, or that looked the same when they were last looked at. What one
-        session does, or its ledger, or the engine at its name, is not in the way of another. What raised here waits for its timer.
+        These are sessions whose input was recorded before `before`, by the clock of its writer, or that have not changed since the last
+        sweep. An error of one session, of its ledger, or of the engine at its name does not stop the sweep. Sessions with a timer wait for
+        it.
         """
-        now = seconds()
-        self._timed = {session: due for session, due in self._timed.items() if due > now}
-        first = before == math.inf
-        seen: dict[LedgerInfo, _Due | None] = {}
-        woken: set[str] = set()
-        refused: dict[str, str] = {}
-        async for info in self._unrested():
-            waits = info.updated <= before or info in self._known
-            due = seen[info] = await self._due(info, first) if waits else None
-            if due is None or due.session in woken or not self._is_time(due, first):
+        now = monotonic()
+        self._timers = {session: due_at for session, due_at in self._timers.items() if due_at > now}
+        is_first_sweep = before == math.inf
+        targets: dict[LedgerInfo, _WakeTarget | None] = {}
+        woken_sessions: set[str] = set()
+        failed_sessions: dict[str, str] = {}
+        async for info in self._iterate_runnable():
+            is_waiting = info.updated_at <= before or info in self._wake_targets
+            target = targets[info] = await self._find_wake_target(info, is_first_sweep) if is_waiting else None
+            if target is None or target.session in woken_sessions or not self._is_due(target, is_first_sweep):
                 continue
-            if not await self._waited_for(info.ledger):
-                await let_rest(self._store, info.ledger, info.length)
+            if not await self._is_call_pending(info.ledger):
+                await mark_idle(self._store, info.ledger, info.length)
                 continue
             try:
-                await self._engine.wake(due.session)
-                woken.add(due.session)
-            except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
-                refused[due.session] = in_a_word(error)
-        self._known = seen
-        _log_sweep(woken, refused)
+                await self._engine.wake(target.session)
+                woken_sessions.add(target.session)
+            except Exception as error:  # the engine is unavailable, or refuses this name: the next sweep tries again
+                failed_sessions[target.session] = describe_error_briefly(error)
+        self._wake_targets = targets
+        _log_sweep(woken_sessions, failed_sessions)
 
-    def _is_time(self, due: _Due, first: bool) -> bool:
-        """Whether a session may be woken now: no timer of this worker is set for it, and none of the engine, which may not know of one
-        when it has just begun."""
-        return bool(due.session) and due.session not in self._timed and (first or not seconds_until(due.retry_at))
+    def _is_due(self, target: _WakeTarget, is_first_sweep: bool) -> bool:
+        """Return True if a session may be woken now: neither this worker nor the engine has a timer for it. In the first sweep, the engine
+        may have lost its timers."""
+        return bool(target.session) and target.session not in self._timers and (is_first_sweep or not seconds_until_retry(target.retry_at))
 
-    async def _due(self, info: LedgerInfo, first: bool) -> _Due:
-        """The session to wake for a ledger, if it is one of ours, and when. While the ledger does not change, it is read once.
+    async def _find_wake_target(self, info: LedgerInfo, is_first_sweep: bool) -> _WakeTarget:
+        """Return the session to wake for a ledger, if this worker serves it, and when. A ledger is read again only after it has changed.
 
-        What is held for a call of another session is never woken itself: it is for that session to go on with it, as its caller and
-        in its context. One that failed, and was given nothing since, waits for its time in an engine; in none any more, perhaps, if this is
-        the first look.
+        For a child session, the root session is woken: it drives its children, in its own context. A session that failed, and got no input
+        since, waits for a timer of the engine, except in the first sweep, when the engine may have lost its timers.
         """
-        known = self._known.get(info)
-        if known is not None:
-            return known
-        session = root_session_id(info.ledger)
+        cached = self._wake_targets.get(info)
+        if cached is not None:
+            return cached
+        session = find_root_session_id(info.ledger)
         try:
             facts = await self._store.read(session)
-            workflow = self._workflows.get(workflow_named(facts))
+            workflow = self._workflows.get(read_workflow_name(facts))
             if workflow is None:
-                return _Due()
+                return _WakeTarget()
             state, graph = await fold_in_slices(facts, session), workflow.definition.graph
-            if not first and status(state, graph) == "failed":
-                return _Due()
-            return _Due(session, plan(state, graph).retry_at)
-        except PASSING:
+            if not is_first_sweep and derive_status(state, graph) == "failed":
+                return _WakeTarget()
+            return _WakeTarget(session, make_plan(state, graph).retry_at)
+        except TRANSIENT_STORE_ERRORS:
             raise
-        except Exception as error:  # whose it is cannot be read: whoever is woken for it sets it aside, where people look
+        except Exception as error:  # the workflow is unknown: the step of the woken session will park it, where people see it
             log.error("session %r: its ledger cannot be read: %s", session, type(error).__name__)
-            return _Due(session)
+            return _WakeTarget(session)
 
-    async def _waited_for(self, session: str) -> bool:
-        """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
+    async def _is_call_pending(self, session: str) -> bool:
+        """Return True if all parent calls of a child session are unanswered; also for a root session."""
         try:
-            for caller, name, call in parent_calls(session):
-                if not (await read_state(self._store, caller)).is_unanswered(call, name):
+            for parent, name, call in list_parent_calls(session):
+                if not (await read_state(self._store, parent)).is_unanswered(call, name):
                     return False
-        except PASSING:
+        except TRANSIENT_STORE_ERRORS:
             raise
         except LegatoError:
-            pass  # whose it is cannot be read: whoever is woken for it says so
+            pass  # the parent's ledger cannot be read: the step of the woken session reports it
         return True
 
 
-def _log_sweep(woken: Collection[str], refused: Mapping[str, str]) -> None:
-    if woken:
-        log.info("woke %d sessions that nobody had woken", len(woken))
-    if refused:
-        some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(refused.items(), 3))
-        log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)
+def _log_sweep(woken_sessions: Collection[str], failed_sessions: Mapping[str, str]) -> None:
+    if woken_sessions:
+        log.info("woke %d sessions that were not woken by their clients", len(woken_sessions))
+    if failed_sessions:
+        some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(failed_sessions.items(), 3))
+        log.warning("could not wake %d sessions that were not woken by their clients, such as %s", len(failed_sessions), some)

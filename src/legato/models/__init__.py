@@ -1,15 +1,15 @@
-"""Models: what answers a request. A provider's client is a thin edge around a pure wire; `Model` is all that the driver knows.
+"""Models, which reply to requests. The driver uses only the protocol `Model`.
 
-A client is imported when its name is first used, here or in a string such as "openai:gpt-5.1": the wires and law books of all providers
-take four times as long to import as the rest of Legato (docs/PERFORMANCE.md), and a program speaks one of them.
+A provider's class is imported when its name is first used, here or in a string such as "openai:gpt-5.1": the formats and rules of all
+providers take four times as long to import as the rest of Legato (docs/PERFORMANCE.md), and most programs use one of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from legato.core.facts import Call, Hosted, Item, Reasoning, Refusal, Usage, Words
-from legato.core.view import Request
-from legato.models.base import Emit, Model, Reply, resolve
+from legato.core.facts import Call, HostedToolUse, OutputText, Reasoning, Refusal, ReplyItem, Usage
+from legato.core.view import ModelRequest
+from legato.models.model import Emit, Model, ModelReply, resolve
 
 if TYPE_CHECKING:
     from legato.models.anthropic import Anthropic
@@ -26,21 +26,33 @@ __all__ = [
     "Emit",
     "FallbackModel",
     "Hosted",
+    "HostedToolUse",
     "Item",
     "Model",
+    "ModelReply",
+    "ModelRequest",
     "OpenAIChat",
     "OpenAIResponses",
+    "OutputText",
     "Price",
     "Reasoning",
     "Refusal",
     "Reply",
+    "ReplyItem",
     "Request",
     "Usage",
     "Words",
     "resolve",
 ]
 
-_FOUND_IN = {
+# Short names of the same classes.
+Reply = ModelReply
+Request = ModelRequest
+Item = ReplyItem
+Words = OutputText
+Hosted = HostedToolUse
+
+_MODULES = {
     "Anthropic": "anthropic",
     "AzureOpenAIResponses": "azure",
     "FallbackModel": "fallback",
@@ -50,13 +62,13 @@ _FOUND_IN = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for one that is found here
+if not TYPE_CHECKING:  # a type checker would accept any name of a module with __getattr__
 
     def __getattr__(name: str) -> object:
-        if name not in _FOUND_IN:
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"{__name__}.{_FOUND_IN[name]}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

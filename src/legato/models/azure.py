@@ -1,4 +1,4 @@
-"""OpenAI's models on Azure, through OpenAI's own SDK. May know: the SDK. Decides: how Azure is addressed and its keys are brought."""
+"""OpenAI's models on Azure, through OpenAI's SDK: Azure's addresses, keys and credentials."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 from legato.errors import BadInput
 from legato.models.openai import OpenAIResponses
-from legato.models.sdk import WITHOUT_A_KEY, configured_address, import_sdk, no_key
-from legato.providers.formats.options import Memory
+from legato.models.sdk_client import EMULATOR_HINT, find_configured_address, import_sdk, make_missing_key_hint
+from legato.providers.formats.request_options import MemoryMode
 
-SCOPE = "https://cognitiveservices.azure.com/.default"
+TOKEN_SCOPE = "https://cognitiveservices.azure.com/.default"
 
 
 class AzureOpenAIResponses(OpenAIResponses):
-    """A deployment on Azure OpenAI. A key, or a credential of `azure-identity`; without either, AZURE_OPENAI_API_KEY.
+    """A deployment on Azure OpenAI. It needs a key, the environment variable AZURE_OPENAI_API_KEY or a credential of `azure-identity`.
 
-    What a deployment stores is known to that deployment alone: with `memory="chained"`, another one is told everything by value.
+    Only the deployment itself knows what it stores: with `memory="chained"`, another deployment is sent all history by value.
 
     >>> AzureOpenAIResponses("my-gpt-5", endpoint="https://example.openai.azure.com", api_key="...")
     <AzureOpenAIResponses my-gpt-5, inline>
     """
 
     provider = "azure"
-    names_models = False
+    is_name_a_model = False
 
     def __init__(
         self,
@@ -35,48 +35,48 @@ class AzureOpenAIResponses(OpenAIResponses):
         endpoint: str | None = None,
         api_key: str | None = None,
         credential: Any = None,
-        memory: Memory = "inline",
+        memory: MemoryMode = "inline",
         **more: Any,
     ) -> None:
         self._endpoint = endpoint
         self._credential = credential
         super().__init__(deployment, api_key=api_key, memory=memory, **more)
-        self.address = configured_address(endpoint, more.get("client"))
+        self.address = find_configured_address(endpoint, more.get("client"))
 
     @property
     def name(self) -> str:
-        """What is recorded with each reply."""
+        """The name that is recorded with each reply."""
         return f"azure:{self.options.model}"
 
-    def _more_client_options(self) -> dict[str, Any]:
+    def _make_extra_client_options(self) -> dict[str, Any]:
         return {"endpoint": self._endpoint, "credential": self._credential}
 
     @staticmethod
-    def _make(given: Mapping[str, Any], timeout: float) -> Any:
+    def _make_client(options: Mapping[str, Any], timeout: float) -> Any:
         openai = import_sdk("openai")
-        key = given.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
-        endpoint = (given.get("endpoint") or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
+        key = options.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
+        endpoint = (options.get("endpoint") or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
         if not endpoint:
-            do = f"set AZURE_OPENAI_ENDPOINT, or pass endpoint=...; {WITHOUT_A_KEY}"
+            do = f"set AZURE_OPENAI_ENDPOINT, or pass endpoint=...; {EMULATOR_HINT}"
             raise BadInput("Azure needs an endpoint", do=do)
-        credential = given.get("credential")
+        credential = options.get("credential")
         if not key and credential is None:
-            do = f"{no_key('AZURE_OPENAI_API_KEY')}, or pass credential=DefaultAzureCredential()"
+            do = f"{make_missing_key_hint('AZURE_OPENAI_API_KEY')}, or pass credential=DefaultAzureCredential()"
             raise BadInput("Azure needs a key or a credential", do=do)
-        bearer = key if credential is None else tokens_of(credential)
+        bearer = key if credential is None else get_token_function(credential)
         headers = {"api-key": key} if key and credential is None else {}
         return openai.AsyncOpenAI(
             base_url=f"{endpoint}/openai/v1/", api_key=bearer, default_headers=headers, max_retries=0, timeout=timeout
         )
 
 
-def tokens_of(credential: Any) -> Callable[[], Awaitable[str]]:
-    """A function that gets a token from a credential, whether that is a plain one or an async one."""
+def get_token_function(credential: Any) -> Callable[[], Awaitable[str]]:
+    """Return an async function that gets a token from a credential, sync or async."""
 
-    async def token() -> str:
+    async def get_token() -> str:
         get = credential.get_token
-        found = await get(SCOPE) if inspect.iscoroutinefunction(get) else await asyncio.to_thread(get, SCOPE)
-        text: str = found.token
-        return text
+        access_token = await get(TOKEN_SCOPE) if inspect.iscoroutinefunction(get) else await asyncio.to_thread(get, TOKEN_SCOPE)
+        token: str = access_token.token
+        return token
 
-    return token
+    return get_token

@@ -1,6 +1,7 @@
-"""A model that stands in for another. May know: models. Decides: which of them is asked.
+"""A model with fallbacks.
 
-A failure of one is an attempt like any other: it is recorded, shown, and what it had said is withdrawn. The next attempt asks the next.
+A failure of one model is an attempt like any other: it is recorded and shown, and the text emitted so far is retracted. The next attempt
+requests the next model.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from typing import TypeVar
 
 import msgspec
 
-from legato.core.argument_checks import provides
-from legato.core.model_reply import Reply
-from legato.core.view import Request
+from legato.core.argument_checks import implements_protocol
+from legato.core.model_reply import ModelReply
+from legato.core.view import ModelRequest
 from legato.errors import BadInput, IllegalRequest, ModelFailed
-from legato.models.base import Emit, KeepsConversations, Model, resolve
+from legato.models.model import Emit, KeepsConversations, Model, resolve
 
 T = TypeVar("T")
 
 
 class FallbackModel:
-    """Asks the first model; if that fails, for whatever reason, at once the next. The last is tried again as any model is.
+    """Requests the first model; if it fails, for any reason, the next one at once. The last model is retried like any model.
 
-    Every turn begins with the first. If all fail, the session pauses, and `resume()` begins with the first again.
+    Every turn begins with the first model. If all fail, the session pauses, and `resume()` begins with the first again.
 
     >>> from legato.testing import ScriptedModel
     >>> FallbackModel(ScriptedModel(["a"]), ScriptedModel(["b"]))
@@ -39,40 +40,42 @@ class FallbackModel:
 
     @property
     def name(self) -> str:
-        """All their names."""
+        """The names of all models, joined."""
         return " or ".join(model.name for model in self._models)
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """Whom it asks, in this order."""
+        """The models in the order in which they are requested."""
         return self._models
 
     def __repr__(self) -> str:
         return f"<FallbackModel {', '.join(model.name for model in self._models)}>"
 
     async def close(self) -> None:
-        """Close the connections of all that have any."""
+        """Close the connections of all models that have any."""
         for model in self._models:
             if (close := getattr(model, "close", None)) is not None:
                 await close()
 
-    async def conversation_for(self, request: Request) -> str:
-        """The provider's conversation that the model whose turn it is would go on in; empty: none."""
-        model = self._turn(request)
-        return await self._or_another(request, model.conversation_for(request)) if provides(model, KeepsConversations) else ""
+    async def conversation_for(self, request: ModelRequest) -> str:
+        """Return the conversation that the model of this attempt would continue at its provider; empty if there is none."""
+        model = self._find_current_model(request)
+        if not implements_protocol(model, KeepsConversations):
+            return ""
+        return await self._attribute_errors(request, model.conversation_for(request))
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
-        """Ask the model whose turn it is."""
-        return await self._or_another(request, self._turn(request).reply(request, emit))
+    async def reply(self, request: ModelRequest, emit: Emit) -> ModelReply:
+        """Request the model of this attempt."""
+        return await self._attribute_errors(request, self._find_current_model(request).reply(request, emit))
 
-    def _turn(self, request: Request) -> Model:
-        """The model that this attempt asks."""
+    def _find_current_model(self, request: ModelRequest) -> Model:
+        """Return the model that this attempt requests."""
         return self._models[min(request.attempt, len(self._models)) - 1]
 
-    async def _or_another(self, request: Request, doing: Awaitable[T]) -> T:
-        """What a model does; its failure says whose it was, and whether another model stands by."""
+    async def _attribute_errors(self, request: ModelRequest, awaitable: Awaitable[T]) -> T:
+        """Await a model's call; name the model in its failure, and set `another` if another model follows."""
         try:
-            return await doing
+            return await awaitable
         except IllegalRequest:
             raise
         except Exception as error:
@@ -80,8 +83,8 @@ class FallbackModel:
             self.attribute_failure(failure, request)
             raise failure from error.__cause__ if failure is error else error
 
-    def attribute_failure(self, failure: ModelFailed, request: Request) -> None:
-        """Name the model that failed, and note whether another is asked next. The driver does so with a reply that it cannot record."""
-        name = f"{self._turn(request).name}: "
+    def attribute_failure(self, failure: ModelFailed, request: ModelRequest) -> None:
+        """Name the failed model in the failure, and set `another`. The driver does so for a reply that it cannot record."""
+        name = f"{self._find_current_model(request).name}: "
         failure.summary = failure.summary if failure.summary.startswith(name) else name + failure.summary
         failure.another = request.attempt < len(self._models)

@@ -1,7 +1,7 @@
-"""OpenAI's models, through OpenAI's own SDK. May know: the SDK and the wires. Decides: which part of a request was refused.
+"""Models of OpenAI's Responses API, through OpenAI's SDK.
 
-A request that leans on what the provider holds, or sends its reasoning back, can be refused for that alone: then the same turn goes
-again by value, or without reasoning.
+The provider can refuse a request for continuing stored history, or for replaying reasoning. Then the request is sent again with all history
+by value, or without reasoning.
 """
 
 from __future__ import annotations
@@ -10,36 +10,35 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from legato.core.model_reply import Reply
-from legato.core.view import Request
+from legato.core.model_reply import ModelReply
+from legato.core.view import ModelRequest
 from legato.errors import ModelFailed
-from legato.models.background import cancel_reply, fetch_reply, pending_id
-from legato.models.base import Emit
-from legato.models.check import Check
+from legato.models.background_responses import cancel_reply, fetch_reply, get_pending_id
+from legato.models.model import Emit
 from legato.models.prices import Price
-from legato.models.provider import ProviderModel
-from legato.models.sdk import bounded_request, make_openai, read_by, tell, tell_rest
-from legato.providers.formats.compiled import Compiled
-from legato.providers.formats.failures import about_reasoning, is_refusal, lacks_conversations
-from legato.providers.formats.options import Memory, ResponsesOptions
-from legato.providers.formats.responses.compile import compile_request, judged_options
-from legato.providers.formats.responses.past import usable_conversation
-from legato.providers.formats.responses.read import read_reply
-from legato.providers.formats.responses.stream import StreamReader
+from legato.models.provider_model import ProviderModel
+from legato.models.request_check import CheckMode
+from legato.models.sdk_client import decode_stream, emit_remaining_text, emit_text, limit_request_time, make_openai_client
+from legato.providers.formats.encoded_request import EncodedRequest
+from legato.providers.formats.provider_errors import is_reasoning_rejection, is_request_rejection, is_unsupported_conversation_error
+from legato.providers.formats.request_options import MemoryMode, ResponsesOptions
+from legato.providers.formats.responses.decode import decode_reply
+from legato.providers.formats.responses.encode import encode_request, find_option_violations
+from legato.providers.formats.responses.stored_history import find_usable_conversation
+from legato.providers.formats.responses.stream import ResponsesStreamDecoder
 
-_LACKS = {
-    "stop": "use OpenAIChat, whose API stops where it is told",
+_MISSING_OPTIONS = {
+    "stop": "use OpenAIChat, whose API has stop sequences",
     "seed": "use OpenAIChat, or leave it out",
-    "thinking_tokens": "say how hard to think with effort=...",
-    "compatible": "this is for OpenAIChat; here, the answers of other servers are understood as they come",
+    "thinking_tokens": "set effort=...",
+    "compatible": "leave it out: it is for OpenAIChat, and replies of other servers are understood without it",
 }
 
-
-_OWNED = {
+_RESERVED_MEMBERS = {
     "model": "it is the model's name",
-    "input": "the conversation is the ledger's",
-    "instructions": "they are the agent's",
-    "tools": "tools are the agent's, and hosted=[...] are the provider's",
+    "input": "the ledger owns the conversation",
+    "instructions": "write Agent(instructions=...)",
+    "tools": "write Agent(tools=...), and hosted=[...] for tools that the provider runs",
     "stream": "write stream=False where the model is made",
     "store": "write memory=...",
     "previous_response_id": "write memory='chained'",
@@ -50,19 +49,19 @@ _OWNED = {
 class OpenAIResponses(ProviderModel):
     """A model of OpenAI's Responses API, or of any server that speaks it.
 
-    `memory` says who keeps the conversation: "inline" (default) sends it by value and has the provider store nothing; "chained" sends
-    what is new and names the reply before it; "conversation" uses one conversation of the provider's per session. In each, what
-    the provider turns out not to have goes by value. Options: `temperature`, `top_p`, `max_tokens`, `effort`, `tool_choice`, ...
-    (see `legato.providers.formats.options.Options`); `extra={...}` for anything else.
+    `memory` says where the history is stored: "inline" (default) sends all history by value, and the provider stores nothing; "chained"
+    sends what is new and names the previous reply; "conversation" uses one conversation of the provider per session. History that the
+    provider turns out not to store is sent by value. Options: `temperature`, `top_p`, `max_tokens`, `effort`, `tool_choice`, ...
+    (see `legato.providers.formats.request_options.RequestOptions`); `extra={...}` for anything else.
 
     >>> OpenAIResponses("gpt-5.1", api_key="sk-...", effort="low")
     <OpenAIResponses gpt-5.1, inline>
     """
 
     provider = "openai"
-    api, key, path, sdk = "the Responses API", "responses", "/responses", "openai"
-    lacks, owned, judged_options = _LACKS, _OWNED, judged_options
-    _make = staticmethod(make_openai)
+    api_name, origin_key, path, sdk_name = "the Responses API", "responses", "/responses", "openai"
+    missing_options, reserved_members, find_option_violations = _MISSING_OPTIONS, _RESERVED_MEMBERS, find_option_violations
+    _make_client = staticmethod(make_openai_client)
 
     def __init__(
         self,
@@ -70,9 +69,9 @@ class OpenAIResponses(ProviderModel):
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        memory: Memory = "inline",
+        memory: MemoryMode = "inline",
         stream: bool = True,
-        check: Check = "strict",
+        check: CheckMode = "strict",
         prices: Mapping[str, Price] | None = None,
         timeout: float | None = None,
         organization: str | None = None,
@@ -80,71 +79,71 @@ class OpenAIResponses(ProviderModel):
         **options: Unpack[ResponsesOptions],
     ) -> None:
         self._has_conversations = True  # until the provider says otherwise
-        given = {"model": model, "memory": memory, **options}
-        where = {"api_key": api_key, "organization": organization, **self._more_client_options()}
-        self._set_up(given, stream, check, prices, timeout, client, base_url, **where)
+        all_options = {"model": model, "memory": memory, **options}
+        client_options = {"api_key": api_key, "organization": organization, **self._make_extra_client_options()}
+        self._set_up(all_options, stream, check, prices, timeout, client, base_url, **client_options)
 
-    def _more_client_options(self) -> dict[str, Any]:
-        """What else `_make` is given."""
+    def _make_extra_client_options(self) -> dict[str, Any]:
+        """Return further options for `_make_client`."""
         return {}
 
     @property
     def name(self) -> str:
-        """What is recorded with each reply."""
+        """The name that is recorded with each reply."""
         return f"openai:{self.options.model}"
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self.options.memory}>"
 
-    async def conversation_for(self, request: Request) -> str:
-        """The provider's conversation that this request is to go to, made if there is none; empty where none is used or to be had."""
+    async def conversation_for(self, request: ModelRequest) -> str:
+        """Return the provider's conversation for this request, created if need be; empty if none is used or available."""
         if self.options.memory != "conversation" or not self._has_conversations:
             return ""
-        async with bounded_request(self._clients.timeout_s):
+        async with limit_request_time(self._clients.timeout_s):
             return await self._conversation_for(request)
 
-    async def _conversation_for(self, request: Request) -> str:
+    async def _conversation_for(self, request: ModelRequest) -> str:
         client = self._clients()
-        known = usable_conversation(request, self._origin(client))
+        known = find_usable_conversation(request, self._make_origin(client))
         if known:
             return known
         try:
-            made = await self._failing(client.conversations.create())
+            conversation = await self._translate_errors(client.conversations.create())
         except ModelFailed as failure:
-            if not lacks_conversations(failure):
+            if not is_unsupported_conversation_error(failure):
                 raise
-            self._has_conversations = False  # an account that keeps nothing, or a server that does not know them: all goes without
+            self._has_conversations = False  # the account stores nothing, or the server has no conversations
             return ""
-        id: str = made.id
+        id: str = conversation.id
         return id
 
-    def _compile(self, request: Request, origin: str, left_out: frozenset[str]) -> Compiled:
-        by_value, reasoning = "memory" in left_out, "reasoning" not in left_out
-        return compile_request(request, self.options, origin, stream=self._stream, by_value=by_value, reasoning=reasoning)
+    def _encode(self, request: ModelRequest, origin: str, omitted_parts: frozenset[str]) -> EncodedRequest:
+        by_value, reasoning = "memory" in omitted_parts, "reasoning" not in omitted_parts
+        return encode_request(request, self.options, origin, stream=self._stream, by_value=by_value, with_reasoning=reasoning)
 
-    def _refused_parts(self, failure: ModelFailed, compiled: Compiled, request: Request) -> Iterator[str]:
-        if compiled.base and is_refusal(failure):
+    def _find_refused_parts(self, failure: ModelFailed, encoded: EncodedRequest, request: ModelRequest) -> Iterator[str]:
+        if encoded.base_id and is_request_rejection(failure):
             yield "memory"
-        # what the provider did by itself is left out together with reasoning
-        if (compiled.reasoning and about_reasoning(failure)) or (compiled.hosted and is_refusal(failure)):
+        # uses of hosted tools are left out together with reasoning
+        if (encoded.has_reasoning and is_reasoning_rejection(failure)) or (encoded.has_hosted_items and is_request_rejection(failure)):
             yield "reasoning"
 
-    async def _send(self, client: Any, compiled: Compiled, origin: str, emit: Emit) -> Reply:
+    async def _send(self, client: Any, encoded: EncodedRequest, origin: str, emit: Emit) -> ModelReply:
         if not self._stream:
-            body, request_id = await self._post(client, compiled)
-            if id := pending_id(body):
+            body, request_id = await self._post(client, encoded)
+            if id := get_pending_id(body):
                 body = await fetch_reply(client, id)
-            return tell(read_reply(body, compiled, origin, request_id), emit)
-        stream, request_id = await self._open_stream(client, compiled)
-        reader = StreamReader(emit)
+            return emit_text(decode_reply(body, encoded, origin, request_id), emit)
+        stream, request_id = await self._open_stream(client, encoded)
+        decoder = ResponsesStreamDecoder(emit)
         try:
-            return await read_by(reader, stream, lambda: reader.reply(compiled, origin, request_id))
+            return await decode_stream(decoder, stream, lambda: decoder.build_reply(encoded, origin, request_id))
         except ModelFailed as failure:
-            if reader.complete or not (failure.retryable and reader.background_id):
+            if decoder.is_complete or not (failure.retryable and decoder.background_id):
                 raise
-            reply = read_reply(await fetch_reply(client, reader.background_id), compiled, origin, request_id)
-            return tell_rest(reply, reader.emitted, emit)
+            reply = decode_reply(await fetch_reply(client, decoder.background_id), encoded, origin, request_id)
+            return emit_remaining_text(reply, decoder.emitted_text, emit)
         except asyncio.CancelledError:
-            if reader.background_id and not reader.complete:
-                await cancel_reply(client, reader.background_id)
+            if decoder.background_id and not decoder.is_complete:
+                await cancel_reply(client, decoder.background_id)
             raise

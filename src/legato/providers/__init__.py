@@ -1,1 +1,1 @@
-"""The providers' APIs: `rules` (what each accepts) and `formats` (how requests are written and replies are read). Pure."""
+"""The providers' APIs: `rules` (what each API accepts) and `formats` (encoding of requests, decoding of replies). Pure: no I/O."""

@@ -1,1 +1,1 @@
-"""What runs a workflow: sessions, runs, the driver and the ledger."""
+"""The runtime of workflows: sessions, runs, the driver and the ledger."""

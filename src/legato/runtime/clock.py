@@ -1,6 +1,6 @@
-"""The clock and the source of names and random numbers. May know: time and randomness. Decides: nothing; the core is told.
+"""The clock, and the source of ids, keys and random numbers.
 
-What runs in a context in which `clock` was set (a simulation) takes all three from that clock.
+The core takes all of these as arguments. In a context that has set `clock` (a simulation), they come from that clock.
 """
 
 from __future__ import annotations
@@ -13,61 +13,66 @@ from contextvars import ContextVar
 
 
 class Clock:
-    """The real one."""
+    """The clock of this machine, and its randomness."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
-    def seconds(self) -> float:
-        """Seconds since some moment, for measuring how long something took."""
+    def monotonic(self) -> float:
+        """Return the seconds since an arbitrary moment, to measure durations."""
         return time.monotonic()
 
-    def fresh_name(self) -> str:
-        """A name that no other ledger has."""
+    def new_id(self) -> str:
+        """Return a new unique id, for a session or a ledger."""
         return uuid.uuid4().hex
 
-    def fresh_key(self) -> bytes:
-        """A key that nobody can guess."""
+    def new_key(self) -> bytes:
+        """Return a new random key of 32 bytes."""
         return os.urandom(32)
 
     def random_fraction(self) -> float:
-        """A random number from 0 up to 1, which no `random.seed()` and no fork of the process repeats."""
-        return (int.from_bytes(os.urandom(7)) >> 3) / 2**53  # as `random.SystemRandom` does: `random` brings many modules
+        """Return a random number from 0 up to 1, independent of `random.seed()` and different in forked processes."""
+        return (int.from_bytes(os.urandom(7)) >> 3) / 2**53  # as `random.SystemRandom` does; importing `random` would import many modules
 
 
-clock: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039 - a clock holds nothing that could change
+clock: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039 - a clock has no state
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Return the milliseconds since the epoch."""
     return clock.get().now_ms()
 
 
-def seconds() -> float:
-    """Seconds since some moment, for measuring how long something took."""
-    return clock.get().seconds()
+def monotonic() -> float:
+    """Return the seconds since an arbitrary moment, to measure durations."""
+    return clock.get().monotonic()
 
 
-def fresh_name() -> str:
-    """A name that no other ledger has."""
-    return clock.get().fresh_name()
+def elapsed_ms(started: float) -> int:
+    """Return the milliseconds since a moment that `monotonic` gave."""
+    return round((monotonic() - started) * 1000)
 
 
-def fresh_like(name: str) -> str:
-    """A name that nobody has, readable and short: branches of branches do not get longer.
+def new_id() -> str:
+    """Return a new unique id, for a session or a ledger."""
+    return clock.get().new_id()
 
-    >>> len(fresh_like("customer-7")), len(fresh_like(fresh_like("customer-7")))
+
+def new_id_like(name: str) -> str:
+    """Return a new id that begins like another id. It stays short: ids of branches of branches do not get longer.
+
+    >>> len(new_id_like("customer-7")), len(new_id_like(new_id_like("customer-7")))
     (17, 17)
     """
-    return f"{re.sub(r'-[0-9a-f]{6}$', '', name)[:300]}-{fresh_name()[:6]}"
+    return f"{re.sub(r'-[0-9a-f]{6}$', '', name)[:300]}-{new_id()[:6]}"
 
 
-def fresh_key() -> bytes:
-    """A key that nobody can guess."""
-    return clock.get().fresh_key()
+def new_key() -> bytes:
+    """Return a new random key of 32 bytes."""
+    return clock.get().new_key()
 
 
 def random_fraction() -> float:
-    """A random number from 0 up to 1."""
+    """Return a random number from 0 up to 1."""
     return clock.get().random_fraction()

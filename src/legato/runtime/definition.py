@@ -1,7 +1,7 @@
-"""A workflow's definition with its functions. May know: user code. Decides: how user code is called.
+"""The definition of a workflow with its models, tools and functions, and the way in which user code is called.
 
-`Graph` (core) is the part of the definition that decides what is owed; this is the part that is called when something is owed.
-Immutable, shared by all sessions, and holds no conversation.
+`WorkflowGraph` (core) is the part of a definition that the plan depends on. This module has the part that drivers call. A definition is
+immutable, has no conversation, and is shared by all sessions.
 """
 
 from __future__ import annotations
@@ -14,58 +14,58 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from legato.core.argument_checks import provides
-from legato.core.facts import Call, Item
+from legato.core.argument_checks import implements_protocol
+from legato.core.facts import Call, ReplyItem
 from legato.core.groups import Group
-from legato.core.handoff_arguments import Arrival
-from legato.core.history_policies import Everything, HistorySpec
+from legato.core.handoff_arguments import IncomingHandoff
+from legato.core.history_policies import Everything, HistoryPolicy
 from legato.core.messages import Message
 from legato.core.state import State
-from legato.core.turn_context import Frame
-from legato.core.view import Request
-from legato.core.workflow_graph import Graph
-from legato.models.base import KeepsConversations, Model, Reply
+from legato.core.turn_context import TurnContext
+from legato.core.view import ModelRequest
+from legato.core.workflow_graph import WorkflowGraph
+from legato.models.model import KeepsConversations, Model, ModelReply
 from legato.tools import Tool, ToolCall
 
 if TYPE_CHECKING:
-    from legato.runtime.instrumentation import Observer
+    from legato.runtime.instrumentation import Instrumentation
     from legato.runtime.session import Session
     from legato.stores.contract import Store
 
 T = TypeVar("T")
-EncodedFrame: TypeAlias = tuple[str, Frame, bytes]
-"""A frame's digest, itself, its bytes."""
+EncodedTurnContext: TypeAlias = tuple[str, TurnContext, bytes]
+"""A turn context with its digest before it and its encoded bytes behind it."""
 
 
 class Turn(Struct, frozen=True):
-    """What surrounds a frame being made: given to context providers."""
+    """The situation in which a turn context is made, for context providers."""
 
     context: Any
     session_id: str
     agent: str
     messages: Sequence[Message]
-    handoff: Arrival | None = None
+    handoff: IncomingHandoff | None = None
 
     def __repr__(self) -> str:  # without the context, which may hold credentials
-        shown = ("session_id", "agent", "messages", "handoff")
-        return f"Turn({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        fields = ("session_id", "agent", "messages", "handoff")
+        return f"Turn({', '.join(f'{name}={getattr(self, name)!r}' for name in fields)})"
 
 
 class Provided(Struct, frozen=True):
-    """What a context provider contributes to a frame: instructions and messages, never history."""
+    """The contribution of a context provider to a turn context: instructions and messages, never history."""
 
     instructions: str = ""
     messages: tuple[str, ...] = ()
 
 
 class ContextProvider(Protocol):
-    """Contributes to the frame each time control or a user's message arrives. May be async, may be a plain function."""
+    """A function, sync or async, that contributes to the turn context each time control or a user's message comes to the agent."""
 
     def __call__(self, turn: Turn, /) -> str | Provided | Awaitable[str | Provided | None] | None: ...
 
 
 class Middleware:
-    """Wraps models and tools. Override what you need; call `proceed` once (or not at all, or again).
+    """A wrapper around models and tools. Override what you need, and call `proceed` once, or not at all, or again.
 
     >>> class Timed(Middleware):
     ...     async def around_tool(self, call, proceed):
@@ -73,113 +73,115 @@ class Middleware:
     ...         return await proceed()
     """
 
-    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
-        """Called in place of the model; `await proceed(request)` calls it."""
+    async def around_model(self, request: ModelRequest, proceed: Callable[[ModelRequest], Awaitable[ModelReply]]) -> ModelReply:
+        """Run in place of the model's `reply`, which `await proceed(request)` runs."""
         return await proceed(request)
 
     async def around_tool(self, call: ToolCall, proceed: Callable[[], Awaitable[object]]) -> object:
-        """Called in place of the tool; `await proceed()` runs it."""
+        """Run in place of the tool, which `await proceed()` runs."""
         return await proceed()
 
 
 class Guardrail(Struct, frozen=True):
-    """User code that judges a message ("input"), a reply ("output") or a call ("tool"). Made by `legato.guardrail`."""
+    """User code that checks a message ("input"), a reply ("output") or a call ("tool"). Made by `legato.guardrail`."""
 
     on: str
     function: Callable[..., Any]
 
     @property
     def name(self) -> str:
+        """The name of the function."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
-    async def judge(self, context: Any, what: Any) -> str | None:
-        """The words of its objection, or None."""
-        verdict = await called(self.function, context, what)
+    async def judge(self, context: Any, subject: Any) -> str | None:
+        """Return the guardrail's objection to the message, reply or call; None if it has none."""
+        verdict = await call_user_code(self.function, context, subject)
         if verdict is None or verdict is True:
             return None
         return verdict if isinstance(verdict, str) and verdict else f"refused by {self.name}"
 
 
 class History(Struct, frozen=True):
-    """A history policy: its data, and the user's function where it has one. Made by `legato.history`."""
+    """A history policy, with the user's function that it may need. Made by `legato.history`."""
 
-    spec: HistorySpec = Everything()
+    policy: HistoryPolicy = Everything()
     choose: Callable[[list[Group]], Sequence[Group]] | None = None
     summarise: Callable[[str], Any] | None = None
 
 
 class OutputType(Struct, frozen=True):
-    """A typed output: its schema for the model and its check for the reply."""
+    """An output type: the schema for the model, and the function that parses and validates a reply."""
 
     schema: str
     parse: Callable[[str], Any]
 
 
 class AgentDefinition(Struct, frozen=True, dict=True):
-    """One agent, as the driver needs it."""
+    """The definition of one agent, as the driver needs it."""
 
     name: str
     instructions: str | Callable[[Any], Any]
     model: Model
     tools: Mapping[str, Tool]
     history: History = History()
-    output: OutputType | None = None
-    providers: tuple[ContextProvider, ...] = ()
+    output_type: OutputType | None = None
+    context_providers: tuple[ContextProvider, ...] = ()
     middleware: tuple[Middleware, ...] = ()
     guardrails: tuple[Guardrail, ...] = ()
     description: str = ""
 
     @cached_property
-    def keeper(self) -> KeepsConversations | None:
-        """The model, if its provider may keep conversations. Asked once: looking at a protocol costs more than a step does."""
-        return self.model if provides(self.model, KeepsConversations) else None
+    def conversation_keeper(self) -> KeepsConversations | None:
+        """The model, if its provider may store conversations. Cached, because the check of a protocol takes longer than a step."""
+        return self.model if implements_protocol(self.model, KeepsConversations) else None
 
-    def guards(self, on: str) -> list[Guardrail]:
+    def guardrails_on(self, on: str) -> list[Guardrail]:
+        """Return the guardrails on "input", "output" or "tool"."""
         return [guardrail for guardrail in self.guardrails if guardrail.on == on]
 
-    def withholds(self, items: Iterable[Item], asked: bool = False) -> bool:
-        """Tell whether nobody is to see the words of this reply before they are judged. An output type is for replies without calls only.
+    def is_withheld(self, items: Iterable[ReplyItem], needs_check: bool = False) -> bool:
+        """Return True if the text of a reply is hidden until it was checked. Output types apply to replies without calls only.
 
-        `asked`: its client asked for a format, or for calls.
+        `needs_check`: its client's options ask for a format, or for a call.
         """
-        calls = any(isinstance(item, Call) for item in items)
-        return bool(self.guards("output")) or ((self.output is not None or asked) and not calls)
+        has_calls = any(isinstance(item, Call) for item in items)
+        return bool(self.guardrails_on("output")) or ((self.output_type is not None or needs_check) and not has_calls)
 
 
-class EdgeDefinition(Struct, frozen=True):
-    """A handoff's own parts: its schema as a tool, the type of its input, and the target's history policy."""
+class HandoffDefinition(Struct, frozen=True):
+    """The definition of one handoff: its schema as a tool, the parser of its input, and the history policy of the target."""
 
     schema: str
     parse_input: Callable[[str], Any] | None = None
     history: History | None = None
 
 
-class Definition(Struct, frozen=True, dict=True):
-    """Everything a driver needs to drive any session of a workflow."""
+class WorkflowDefinition(Struct, frozen=True, dict=True):
+    """The definition of a workflow: all that a driver needs to drive any of its sessions."""
 
-    graph: Graph
+    graph: WorkflowGraph
     agents: Mapping[str, AgentDefinition]
-    edges: Mapping[tuple[str, str], EdgeDefinition]
-    termination: Callable[[list[Message]], Any] | None = None
-    attempts: int = 4
-    """How often a model is called before the session pauses as failed."""
-    answer_of: Callable[[State], Any] | None = None
-    """What a run answers that ends at a reply with calls, for the output guardrails; None: the words of that reply."""
-    observer: Observer | None = None
-    """Who measures what drivers do; None: nobody, and it costs nothing."""
+    edges: Mapping[tuple[str, str], HandoffDefinition]
+    termination_condition: Callable[[list[Message]], Any] | None = None
+    max_model_attempts: int = 4
+    """The number of attempts at a model request before the session pauses as failed."""
+    answer_from_state: Callable[[State], Any] | None = None
+    """A function that returns the output of a run that ends at a reply with calls, for output guardrails. None: the text of that reply."""
+    instrumentation: Instrumentation | None = None
+    """The instrumentation that observes drivers. None costs nothing."""
 
     @cached_property
-    def constant_frames(self) -> dict[tuple[str, HistorySpec, str], EncodedFrame]:
-        """Frames that nothing but this definition decides, made once: a cache. One that is made from it (`replace`) begins with none."""
+    def constant_contexts(self) -> dict[tuple[str, HistoryPolicy, str], EncodedTurnContext]:
+        """A cache of the turn contexts that depend on this definition alone. A definition that `replace` makes has an empty one."""
         return {}
 
 
 class WorkflowInterface(Protocol):
-    """What a session needs of its workflow. `legato.Workflow` has it."""
+    """The part of a workflow that sessions need. `legato.Workflow` has it."""
 
     @property
     def name(self) -> str:
-        """The workflow's name."""
+        """The name of the workflow."""
         ...
 
     @property
@@ -188,29 +190,29 @@ class WorkflowInterface(Protocol):
         ...
 
     @property
-    def definition(self) -> Definition:
-        """Its definition."""
+    def definition(self) -> WorkflowDefinition:
+        """The definition of the workflow."""
         ...
 
     def session(self, id: str | None = None, store: Store | None = None, context: Any = None) -> Session:
-        """A handle on a session, as for `Workflow.session`."""
+        """Return a handle on a session; see `Workflow.session`."""
         ...
 
 
-async def called(function: Callable[..., Any], *given: Any) -> Any:
-    """Call user code, sync or async."""
+async def call_user_code(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of the user, sync or async, and return its result."""
 
     async def call() -> Any:
-        value = function(*given)
+        value = function(*arguments)
         return await value if inspect.isawaitable(value) else value
 
-    return await unless_cancelled(call())
+    return await contain_cancellation(call())
 
 
-async def unless_cancelled(doing: Awaitable[T]) -> T:
-    """Await user code. If it says it was cancelled and nobody cancelled us, that is its failure and not our end."""
+async def contain_cancellation(user_code: Awaitable[T]) -> T:
+    """Await user code. If it raises `CancelledError` although this task was not cancelled, raise `RuntimeError` instead."""
     try:
-        return await doing
+        return await user_code
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():

@@ -1,8 +1,12 @@
-"""The driver: fold, owed, perform, append. May know: asyncio. Decides: when to perform, never what.
+"""The driver of a session, which performs the effects of the plan and records their outcomes.
 
-One pass of the loop records what is known (outcomes, and everything that follows from them without anybody's help) in one append,
-asks the plan what is wanted now, starts what is wanted and not running, stops what is running and no longer wanted, and waits for
-the next thing to happen: an effect ends, or somebody else appends. There is no other loop: streaming observes this one.
+The plan (core/planner.py) decides which effects are performed; the driver decides when. One pass of its loop
+
+1. records outcomes, and the facts that follow from them without people or user code, in one append;
+2. makes the plan, starts planned effects that are not in progress, and stops effects in progress that are no longer planned;
+3. waits for a change: an effect ends, or another writer appends.
+
+There is no other loop: streaming observes this one.
 """
 
 from __future__ import annotations
@@ -14,141 +18,141 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from legato.core.facts import NO_USAGE, AnyFact, Usage
 from legato.core.planner import (
     NO_CHILDREN,
-    Admit,
-    AdmitStanding,
-    Answer,
-    Bookkeeping,
-    CallModel,
-    ChildStatus,
-    DeclareLost,
+    AbandonCall,
+    AnswerCall,
+    ApplyStandingApproval,
+    CheckCall,
+    CheckInput,
+    CheckOutput,
+    CheckTermination,
+    ChildSessionStatus,
+    DeclareAttemptLost,
     Effect,
-    GiveUp,
-    HandOver,
-    JudgeInput,
-    JudgeOutput,
-    JudgeTermination,
+    ExternalEffect,
+    ImmediateEffect,
     Plan,
-    Prompt,
+    PromptAgent,
+    RequestModel,
     RunTool,
-    Summarise,
-    Work,
-    fact_of,
-    in_control,
-    next_request_usage,
-    plan,
-    resting,
-    status,
+    SummariseHistory,
+    TakeHandoff,
+    derive_status,
+    derive_status_and_requests,
+    estimate_next_request,
+    find_active_agent,
+    make_fact,
+    make_plan,
 )
 from legato.core.state import State
-from legato.core.workflow_graph import Graph
+from legato.core.workflow_graph import WorkflowGraph
 from legato.errors import DefinitionChanged, DrivenElsewhere
-from legato.runtime.claims import Claims
 from legato.runtime.clock import now_ms
-from legato.runtime.definition import Definition
-from legato.runtime.deltas import Voice
-from legato.runtime.event_cursor import Cursor
-from legato.runtime.event_projector import Screen
+from legato.runtime.definition import WorkflowDefinition
+from legato.runtime.deltas import DeltaPublisher
+from legato.runtime.event_cursor import EventCursor
+from legato.runtime.event_projector import EventProjector
 from legato.runtime.events import Event
-from legato.runtime.guardrails import Judge
-from legato.runtime.ledger import Ledger, failed_itself, used
-from legato.runtime.model_requests import ModelCaller, seconds_until
-from legato.runtime.outcomes import Outcome, record_each, record_later
-from legato.runtime.parent_call import Caller
-from legato.runtime.tool_runs import ToolRunner
-from legato.runtime.turn_contexts import ClientDefinitions, Frames
-from legato.runtime.worker_slot import Slot
+from legato.runtime.guardrails import GuardrailRunner
+from legato.runtime.ledger import EffectOutcome, Ledger, attribute_errors, is_error_of_store, record_each, record_later
+from legato.runtime.model_requests import ModelRequester, seconds_until_retry
+from legato.runtime.parent_call import ParentCall
+from legato.runtime.tool_calls import Claims, ToolRunner
+from legato.runtime.turn_contexts import RunDefinitionsCache, TurnContexts
+from legato.runtime.worker_slot import WorkerSlot
 
 if TYPE_CHECKING:
     from legato.runtime.child_sessions import ChildSessions
-    from legato.runtime.instrumentation import Watch
+    from legato.runtime.instrumentation import DriveInstrumentation
 
-FOLLOW_SECONDS = 0.05
-"""How often somebody who waits for the right to drive asks for it again."""
+LEASE_POLL_INTERVAL_S = 0.05
+"""The interval in which a driver that waits for the lease requests it again."""
 
-LOOK_ON_SECONDS = 1.0
-"""How often somebody who only looks on does so although nothing was appended: what a conversation waits for may be in another ledger."""
+FOLLOW_POLL_INTERVAL_S = 1.0
+"""The interval in which a driver that only follows reads again, also if nothing was appended: child sessions have other ledgers."""
 
-SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
-Role: TypeAlias = Literal["either", "lead", "follow"]
-"""Whether to lead, or to follow while somebody else does ("either"); to lead or to be told that somebody else does ("lead"); or only to
-look on ("follow")."""
+IDLE_STATUSES = ("pending", "waiting", "terminated", "cancelled", "failed")
+"""The statuses of a session that continues only with new input, or when it is resumed."""
+
+DriverRole: TypeAlias = Literal["either", "lead", "follow"]
+"""The behaviour of a driver: it takes the lease, or follows while another has it ("either"); it takes the lease or raises `DrivenElsewhere`
+("lead"); or it never takes the lease ("follow")."""
 
 
 class Driver:
-    """Drives one session until nothing more can be done without its people."""
+    """A driver of one session, which works until nothing more can be done without people."""
 
     def __init__(
         self,
-        definition: Definition,
+        definition: WorkflowDefinition,
         ledger: Ledger,
         context: Any,
-        others: ChildSessions,
-        show: Callable[[Event], None] | None,
+        child_sessions: ChildSessions,
+        on_event: Callable[[Event], None] | None,
         stream: bool,
-        since: int,
-        role: Role = "either",
-        caller: Caller | None = None,
-        slot: Slot | None = None,
+        length_before: int,
+        role: DriverRole = "either",
+        parent_call: ParentCall | None = None,
+        slot: WorkerSlot | None = None,
     ) -> None:
-        """`show` is called with each event, if given. `caller` is the call that this session works for, if it is a child session.
+        """Make a driver for one run. `parent_call` is the call that a child session works for.
 
-        `since` is how many facts there were before the run. What had failed for good by then is tried again; what fails for good after
-        that ends the run. So the ledger alone says what was given up, whichever process recorded it.
+        `length_before` is the number of facts before the run. A final failure before that is retried, a later one ends the run. So the
+        ledger alone says what was given up, whichever process recorded it.
 
-        With a `slot`, this driver ends where it would only wait, for a retry or for its model's slots: whoever gave it the slot has the
-        session driven again. Without one it waits.
+        With a `slot`, the driver ends where it would only wait for a retry or for a slot of its model, and the worker drives the session
+        again later. Without a slot it waits.
         """
         self._definition = definition
         self._ledger = ledger
-        self._others = others
-        self._children = NO_CHILDREN  # what is known of the child sessions that calls wait for
-        self._missing: frozenset[RunTool] = frozenset()  # open attempts whose child session was not there when this driver began
-        self._caller = caller
+        self._child_sessions = child_sessions
+        self._child_status = NO_CHILDREN  # of the child sessions that calls wait for
+        self._attempts_without_child: frozenset[RunTool] = frozenset()  # open attempts without a child session, when this driver began
+        self._parent_call = parent_call
         self._slot = slot
-        self._timer: asyncio.TimerHandle | None = None  # wakes this driver when something that failed is tried again
-        self._reported: tuple[int, dict[str, Usage]] = (0, {})  # what was last reported to the caller
-        self._since = since
-        self._screen = Screen(show, definition.graph, Cursor(facts=since)) if show else None
+        self._retry_timer: asyncio.TimerHandle | None = None  # wakes the driver at the time of the next retry
+        self._reported_usage: tuple[int, dict[str, Usage]] = (0, {})  # the usage that was last reported to the parent
+        self._length_before = length_before
+        self._projector = EventProjector(on_event, definition.graph, EventCursor(facts=length_before)) if on_event else None
         self._stream = stream
-        self._voice = Voice(ledger)
+        self._delta_publisher = DeltaPublisher(ledger)
         self._role = role
         self._epoch = 0
-        self._planned: tuple[State, int, Plan] | None = None  # the newest plan, and the state and length that it was made for
-        self._running: dict[Work, asyncio.Task[Outcome]] = {}
-        self._unwanted: set[asyncio.Task[Outcome]] = set()  # stopped by this driver
-        self._heard = 0  # how many facts the store says that there are, if that is news
-        self._leaving = False
-        self._recording = False
-        self._wake = asyncio.Event()  # something has happened: an effect ended, or somebody else appended
-        self._error: BaseException | None = None  # raised by user code; told when what runs beside it has been recorded
-        self._observing: Watch | None = None  # who is told what this driver does, if anybody measures it
-        self._observed = since  # that one has been told of all facts before this position
-        self._leads = False
-        clients = ClientDefinitions(ledger)
-        frames = Frames(definition, ledger, context, clients)
-        self._models = ModelCaller(definition, ledger, frames, caller)
+        self._newest_plan: tuple[State, int, Plan] | None = None  # the state and length that the plan is of, and the plan
+        self._tasks: dict[ExternalEffect, asyncio.Task[EffectOutcome]] = {}
+        self._cancelled_tasks: set[asyncio.Task[EffectOutcome]] = set()  # tasks that this driver has cancelled
+        self._announced_length = 0  # the length that the store has announced, if it is news
+        self._is_draining = False
+        self._is_recording = False
+        self._wake = asyncio.Event()  # set when an effect has ended, or another writer has appended
+        self._error: BaseException | None = None  # of user code; raised when the other effects have been recorded
+        self._instrumentation: DriveInstrumentation | None = None
+        self._observed_facts = length_before  # the number of facts that the instrumentation has seen
+        self._is_leading = False
+        run_definitions = RunDefinitionsCache(ledger)
+        turn_contexts = TurnContexts(definition, ledger, context, run_definitions)
+        self._model_requester = ModelRequester(definition, ledger, turn_contexts, parent_call)
         self._claims = Claims(definition)
-        self._tools = ToolRunner(definition, ledger, context, others, self._claims, caller, slot)
-        self._judge = Judge(definition, ledger, context, clients)
+        self._tool_runner = ToolRunner(definition, ledger, context, child_sessions, self._claims, parent_call, slot)
+        self._guardrail_runner = GuardrailRunner(definition, ledger, context, run_definitions)
 
-    def leave(self) -> None:
-        """Start nothing new; what runs is finished and recorded."""
-        self._leaving = True
+    def drain(self) -> None:
+        """Start nothing new, and finish and record what is in progress."""
+        self._is_draining = True
         self._wake.set()
 
     async def drive(self) -> None:
-        """Take the lead and drive; or follow whoever leads until the session rests. `DrivenElsewhere` if it may only lead, and cannot."""
+        """Take the lease and drive until the session is idle, or follow the driver that has it, as the role says (`DriverRole`)."""
         try:
-            await self._drive_observed()
+            await self._drive_with_instrumentation()
         finally:
-            self._ledger.share()
+            self._ledger.put_in_cache()
 
-    async def _drive_observed(self) -> None:
-        if self._definition.observer is None:
+    async def _drive_with_instrumentation(self) -> None:
+        if self._definition.instrumentation is None:
             await self._drive()
             return
-        watch = self._definition.observer.watch(self._definition, self._ledger.session)
-        self._observing = self._models.watch = self._tools.watch = watch
+        instrumentation = self._definition.instrumentation.start_drive(self._definition, self._ledger.session_id)
+        self._instrumentation = self._model_requester.instrumentation = self._tool_runner.instrumentation = instrumentation
         failure: BaseException | None = None
         try:
             await self._drive()
@@ -156,346 +160,353 @@ class Driver:
             failure = error
             raise
         finally:
-            now, requests = resting(self._ledger.state, self._definition.graph, self._children)
-            watch.ended(now, self._others.requests(requests) if now == "pending" else (), failure)
+            status, requests = derive_status_and_requests(self._ledger.state, self._definition.graph, self._child_status)
+            instrumentation.on_end(status, self._child_sessions.merge_requests(requests) if status == "pending" else (), failure)
 
     async def _drive(self) -> None:
-        store, session = self._ledger.store, self._ledger.session
-        while not self._leaving:
-            lease = await used(store, store.lease(session)) if self._role != "follow" else None
-            rested: int | None = None
+        store, session_id = self._ledger.store, self._ledger.session_id
+        while not self._is_draining:
+            lease = await attribute_errors(store, store.lease(session_id)) if self._role != "follow" else None
+            idle_length: int | None = None
             try:
                 await self._ledger.refresh()
-                self._show_new()
+                self._show_new_facts()
                 if lease is not None:
-                    self._epoch, self._planned, self._leads = lease.epoch, None, True
+                    self._epoch, self._newest_plan, self._is_leading = lease.epoch, None, True
                     await self._lead()
-                    if not self._overtaken(self._ledger.state):
-                        rested = self._rested()
-                        if rested is not None and self._waits():
-                            await self._others.let_rest()
+                    if not self._has_lost_lease(self._ledger.state):
+                        idle_length = self._find_idle_length()
+                        if idle_length is not None and self._has_paused_calls():
+                            await self._child_sessions.mark_idle()
                         break
             finally:
-                self._leads = False
+                self._is_leading = False
                 if lease is not None:
-                    await used(store, store.release(lease, rested=rested))
-            now = status(self._ledger.state, self._definition.graph)
-            if now in SETTLED and not await self._others_go_on():
+                    await attribute_errors(store, store.release(lease, idle_at=idle_length))
+            status = derive_status(self._ledger.state, self._definition.graph)
+            if status in IDLE_STATUSES and not await self._check_child_sessions():
                 break
-            if now == "new" and self._role == "follow":
-                break  # nobody has said anything: there is nothing to look on at
+            if status == "new" and self._role == "follow":
+                break  # there is no message yet, and so nothing to follow
             if self._role == "lead" and lease is None:
-                raise DrivenElsewhere(f"somebody else drives session {session!r}", do="nothing was changed; come again")
-            pause = LOOK_ON_SECONDS if self._role == "follow" else FOLLOW_SECONDS
-            await used(store, store.wait(session, self._ledger.recorded, pause))
-        await self._report()  # also what another driver recorded here, and was stopped before it reported that
-        self._show_rest()
+                raise DrivenElsewhere(f"another driver drives session {session_id!r}", do="nothing was changed; try again later")
+            interval = FOLLOW_POLL_INTERVAL_S if self._role == "follow" else LEASE_POLL_INTERVAL_S
+            await attribute_errors(store, store.wait(session_id, self._ledger.confirmed_length, interval))
+        await self._report_usage()  # also usage that another driver recorded, if it was stopped before it reported that
+        self._show_idle()
 
-    def _rested(self) -> int | None:
-        """How many facts there are, if nothing can be done about them without its people; None if it was only told to leave."""
+    def _find_idle_length(self) -> int | None:
+        """Return the ledger's length if nothing more can be done without people; None if the driver only drains."""
         state = self._ledger.state
-        # Behind who may only lead there is somebody who knows whether a model that failed is asked again, and says when it is not.
-        given_up = self._has_given_up(state) and self._role != "lead"
-        owed = [effect for effect in self._plan(state).effects if not (given_up and isinstance(effect, CallModel))]
-        return None if owed else state.length
+        # A driver that may only lead belongs to an engine, which decides itself whether a failed model is requested again.
+        has_given_up = self._has_given_up(state) and self._role != "lead"
+        effects = [effect for effect in self._get_plan(state).effects if not (has_given_up and isinstance(effect, RequestModel))]
+        return None if effects else state.length
 
     def _has_given_up(self, state: State) -> bool:
-        """Whether the model request that is owed has failed for good since the run began."""
-        return state.failed is not None and state.failed.final and self._is_of_run(state.failed)
+        """Return True if the planned model request has failed finally since the run began."""
+        return state.failed_request is not None and state.failed_request.final and self._is_from_this_run(state.failed_request)
 
-    def _is_of_run(self, fact: AnyFact) -> bool:
-        """Whether a fact was recorded since the run began."""
+    def _is_from_this_run(self, fact: AnyFact) -> bool:
+        """Return True if a fact was recorded since the run began."""
         facts = self._ledger.state.facts
-        return any(facts[position] is fact for position in range(len(facts) - 1, self._since - 1, -1))
+        return any(facts[position] is fact for position in range(len(facts) - 1, self._length_before - 1, -1))
 
-    def _overtaken(self, state: State) -> bool:
-        """Whether the lease was lost and nobody told: a holder of a later one has started something. What runs here is finished."""
+    def _has_lost_lease(self, state: State) -> bool:
+        """Return True if the lease was lost: the holder of a newer lease has started a call. Effects in progress here are finished."""
         return state.epoch > self._epoch
 
-    def _nothing_new(self, state: State) -> bool:
-        """Whether to begin nothing more, and only finish and record what runs."""
-        refused = self._slot is not None and self._slot.refused != ""
-        return self._leaving or self._error is not None or refused or self._overtaken(state)
+    def _is_winding_down(self, state: State) -> bool:
+        """Return True if nothing more may be started, and effects in progress are only finished and recorded."""
+        is_refused = self._slot is not None and self._slot.refused_model != ""
+        return self._is_draining or self._error is not None or is_refused or self._has_lost_lease(state)
 
-    async def _others_go_on(self) -> bool:
-        """Look at the child sessions that calls wait for. True if that gives this driver something to do."""
-        found = await self._others.look() if self._waits() else NO_CHILDREN
-        resumable = found.resumable | self._retried_children()
-        # One that stopped for a budget would stop there again while that is reserved for others, here or in this session's callers.
-        resumable = frozenset(each for each in resumable if self._has_room(each))
-        missing = frozenset(each.call for each in self._missing if self._is_open(each))
-        children = ChildStatus(resumable, found.missing | missing, found.cancelled)
-        if children != self._children:
-            self._children, self._planned = children, None
-        effects = self._plan(self._ledger.state).effects if children != NO_CHILDREN else []
-        return any(each in resumable or isinstance(each, DeclareLost) for each in effects)
+    async def _check_child_sessions(self) -> bool:
+        """Read the child sessions that calls wait for. Return True if their status gives this driver something to do."""
+        has_paused_calls = self._has_paused_calls()
+        if not has_paused_calls and not self._attempts_without_child and self._child_status == NO_CHILDREN:
+            return False
+        status, resumable = NO_CHILDREN, frozenset[RunTool]()
+        if has_paused_calls:
+            status = await self._child_sessions.read_status()
+            # Without budget, a child session would stop again: it may be reserved for other child sessions, here or in a session above.
+            resumable = frozenset(filter(self._has_budget_for, status.resumable | self._find_retryable_attempts()))
+        without_child = frozenset(filter(self._is_open_attempt, self._attempts_without_child))
+        status = ChildSessionStatus(resumable, status.missing, status.cancelled, without_child)
+        if status != self._child_status:
+            self._child_status, self._newest_plan = status, None
+        effects = self._get_plan(self._ledger.state).effects if status != NO_CHILDREN else []
+        return any(each in resumable or isinstance(each, DeclareAttemptLost) for each in effects)
 
-    def _retried_children(self) -> frozenset[RunTool]:
-        """The next attempts of calls whose child session had failed before the run began."""
-        failed = [call for call in self._ledger.state.started if call.paused and call.paused.error and not call.stopped]
-        old = [call for call in failed if call.paused and not self._is_of_run(call.paused)]
-        return frozenset(RunTool(call.ref, call.next_attempt) for call in old)
+    def _find_retryable_attempts(self) -> frozenset[RunTool]:
+        """Return the next attempts of calls whose child session had failed before the run began."""
+        failed = [call for call in self._ledger.state.started_calls if call.pause and call.pause.error and not call.stop_reason]
+        retryable = [call for call in failed if call.pause and not self._is_from_this_run(call.pause)]
+        return frozenset(RunTool(call.ref, call.next_attempt) for call in retryable)
 
-    def _is_open(self, attempt: RunTool) -> bool:
-        """Whether an attempt is the one that runs."""
-        call = self._ledger.state.call(attempt.call)
-        return call is not None and call.running is not None and call.running.number == attempt.attempt
+    def _is_open_attempt(self, attempt: RunTool) -> bool:
+        """Return True if this is the open attempt of its call."""
+        call = self._ledger.state.find_call(attempt.call)
+        return call is not None and call.open_attempt is not None and call.open_attempt.number == attempt.attempt
 
-    def _has_room(self, next_attempt: RunTool) -> bool:
-        """Whether the budgets have room for what a child session needs to go on. Those that siblings have reserved are free again soon."""
-        call = self._ledger.state.call(next_attempt.call)
-        if call is None or call.paused is None or call.paused.needed == NO_USAGE:
+    def _has_budget_for(self, next_attempt: RunTool) -> bool:
+        """Return True if the budgets have room for the next model request of a call's child session."""
+        call = self._ledger.state.find_call(next_attempt.call)
+        if call is None or call.pause is None or call.pause.needed == NO_USAGE:
             return True
-        return self._tools.has_room(call.ref, call.paused.needed)
+        return self._tool_runner.has_budget_for(call.ref, call.pause.needed)
 
-    def _waits(self) -> bool:
-        return any(call.paused for call in self._ledger.state.started)
+    def _has_paused_calls(self) -> bool:
+        """Return True if calls wait for child sessions."""
+        return any(call.pause for call in self._ledger.state.started_calls)
 
     async def _lead(self) -> None:
-        check_definition(self._ledger.state, self._definition.graph)
-        await self._others.let_go_all()  # who stopped this conversation may have died before that
-        self._missing = await self._others.missing()
-        await self._report()
-        await self._others_go_on()
+        check_agent_exists(self._ledger.state, self._definition.graph)
+        await self._child_sessions.cancel_orphans()  # the process that cancelled this session may have died before that
+        self._attempts_without_child = await self._child_sessions.find_attempts_without_child()
+        await self._report_usage()
+        await self._check_child_sessions()
         self._wake.clear()
-        self._heard = 0
-        watched = self._ledger.store.watch(self._ledger.session, self._ledger.recorded, self._grown)
-        self._ledger.listeners.append(self._moved)
-        outcomes: list[Outcome] = []
+        self._announced_length = 0
+        stop_watching = self._ledger.store.watch(self._ledger.session_id, self._ledger.confirmed_length, self._on_store_growth)
+        self._ledger.listeners.append(self._on_ledger_change)
+        outcomes: list[EffectOutcome] = []
         try:
             while True:
-                await self._record(outcomes)
+                await self._record_outcomes(outcomes)
                 outcomes = []
-                # Nothing has happened between the append and this line, so what is wanted is what is recorded.
-                busy = self._reconcile()
-                looks = self._children != NO_CHILDREN or self._waits()
-                if looks and await self._others_go_on() and not self._nothing_new(self._ledger.state):
+                # No other task ran since the append, so the plan is of what is recorded.
+                is_busy = self._reconcile()
+                if await self._check_child_sessions() and not self._is_winding_down(self._ledger.state):
                     continue
-                if not busy and not self._wake.is_set():  # while it looked there, something may have happened here
+                if not is_busy and not self._wake.is_set():  # it may have been set while child sessions were read
                     break
-                await self._wait()
-                outcomes = self._collect()
+                await self._wait_for_change()
+                outcomes = self._collect_outcomes()
             if self._error is not None:
                 raise self._error
         finally:
-            watched()
-            self._ledger.listeners.remove(self._moved)
-            await self._end([*outcomes, *self._collect()])
+            stop_watching()
+            self._ledger.listeners.remove(self._on_ledger_change)
+            await self._stop_all([*outcomes, *self._collect_outcomes()])
 
-    async def _wait(self) -> None:
-        """Wait until something happens, here or in a child session."""
-        end_watch = self._others.watch(self._other_moved) if self._waits() else None
+    async def _wait_for_change(self) -> None:
+        """Wait until something happens in this session or in a child session."""
+        unsubscribe = self._child_sessions.subscribe(self._on_child_growth) if self._has_paused_calls() else None
         try:
             await self._wake.wait()
         finally:
-            if end_watch is not None:
-                end_watch()
-        if self._heard > self._ledger.recorded:
+            if unsubscribe is not None:
+                unsubscribe()
+        if self._announced_length > self._ledger.confirmed_length:
             await self._ledger.refresh()
-        self._heard = 0
+        self._announced_length = 0
         self._wake.clear()
 
-    async def _end(self, outcomes: list[Outcome]) -> None:
-        """Stop what runs. What is finished is kept, although this drive ends before it was recorded."""
-        self._set_timer(None)
+    async def _stop_all(self, outcomes: list[EffectOutcome]) -> None:
+        """Stop all effects in progress. Outcomes that this drive did not record are recorded in the background."""
+        self._set_retry_timer(None)
         if outcomes:
             record_later(self._ledger, outcomes)
-        for effect, task in list(self._running.items()):
+        for effect, task in list(self._tasks.items()):
             self._stop(effect, task)
-        if self._running:
-            await asyncio.wait(self._running.values())  # not gather: the errors it collects keep the driver and its ledger alive
-            for task in self._running.values():
-                _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
-            self._running.clear()
-        self._voice.end()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())  # not `gather`, whose errors keep the driver and its ledger alive
+            for task in self._tasks.values():
+                _ = task.cancelled() or task.exception()  # marks the error as retrieved
+            self._tasks.clear()
+        self._delta_publisher.end_reply()
 
-    def _grown(self, length: int) -> None:
-        """The store has more facts, by whomever. What this driver is recording itself it will know in a moment."""
-        if length > self._ledger.recorded:
-            self._heard = length
-            if not self._recording:
+    def _on_store_growth(self, length: int) -> None:
+        """Note that the store has more facts. While this driver appends, they may be its own, which it is about to know."""
+        if length > self._ledger.confirmed_length:
+            self._announced_length = length
+            if not self._is_recording:
                 self._wake.set()
 
-    def _moved(self) -> None:
-        """The ledger has been read on, or another has appended by it."""
-        if not self._recording:
+    def _on_ledger_change(self) -> None:
+        """Wake the driver: another task has appended to the ledger object, or refreshed it."""
+        if not self._is_recording:
             self._wake.set()
 
-    def _other_moved(self, length: int) -> None:
-        """Something has happened in a conversation that a call waits for."""
+    def _on_child_growth(self, length: int) -> None:
+        """Wake the driver: a child session has grown."""
         self._wake.set()
 
-    async def _record(self, outcomes: list[Outcome]) -> None:
+    async def _record_outcomes(self, outcomes: list[EffectOutcome]) -> None:
         contents = {digest: data for outcome in outcomes for digest, data in outcome.contents.items()}
 
         def propose(state: State) -> Iterator[AnyFact]:
             for outcome in outcomes:
                 yield from outcome.propose(state)
-            if not self._nothing_new(state):
-                yield from self._follow_up(state)
+            if not self._is_winding_down(state):
+                yield from self._propose_follow_ups(state)
 
-        self._recording = True
+        self._is_recording = True
         try:
             await self._ledger.append(propose, contents)
         except Exception as error:
-            if failed_itself(self._ledger.store, error):
+            if is_error_of_store(self._ledger.store, error):
                 raise
-            # User code failed, or gave what cannot be recorded. What else is finished is recorded; what runs comes to its end.
+            # User code failed, or returned what cannot be recorded. Other outcomes are recorded, and effects in progress are finished.
             self._error = self._error or error
             await record_each(self._ledger, outcomes)
         finally:
-            self._recording = False
-        if self._heard > self._ledger.recorded:
-            self._wake.set()  # somebody else appended right behind it
-        await self._report()
-        self._show_new()
+            self._is_recording = False
+        if self._announced_length > self._ledger.confirmed_length:
+            self._wake.set()  # another writer has appended right after this append
+        await self._report_usage()
+        self._show_new_facts()
 
-    async def _report(self) -> None:
-        """Report to the caller what this session has used, where it is a child session and has used more."""
-        spent = self._ledger.state.spent
-        if self._caller is not None and self._reported != (spent.turns, spent.of):
-            self._reported = spent.turns, dict(spent.of)
-            await self._caller.report(spent)
+    async def _report_usage(self) -> None:
+        """Report the usage of a child session to its parent, if it has changed."""
+        if self._parent_call is None:
+            return
+        totals = self._ledger.state.usage_totals
+        if self._reported_usage != (totals.turns, totals.by_agent):
+            self._reported_usage = totals.turns, dict(totals.by_agent)
+            await self._parent_call.report_usage(totals)
 
-    def _follow_up(self, state: State) -> Iterator[AnyFact]:
-        """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""
-        while facts := self._due(state, self._plan(state)):
+    def _propose_follow_ups(self, state: State) -> Iterator[AnyFact]:
+        """Yield the facts that follow from the state without people or user code: answers, claims on tools, handoffs."""
+        while facts := self._make_immediate_facts(state, self._get_plan(state)):
             yield from facts
 
-    def _plan(self, state: State) -> Plan:
-        """What is owed now. A state changes only by facts, so the newest plan is good until there is one more."""
-        planned = self._planned
-        if planned is None or planned[0] is not state or planned[1] != state.length:
-            self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch, self._children, "effects"))
-        return planned[2]
+    def _get_plan(self, state: State) -> Plan:
+        """Return the plan for a state. A state changes only by facts, so the newest plan stays valid until there is one more."""
+        newest = self._newest_plan
+        if newest is None or newest[0] is not state or newest[1] != state.length:
+            plan = make_plan(state, self._definition.graph, self._epoch, self._child_status, "effects")
+            self._newest_plan = newest = (state, state.length, plan)
+        return newest[2]
 
-    def _due(self, state: State, now: Plan) -> list[AnyFact]:
-        due = [effect for effect in now.effects if not (now.not_before and seconds_until(now.not_before.get(effect, 0)))]
-        return [fact for effect in due if (fact := self._claim(state, effect)) is not None]
+    def _make_immediate_facts(self, state: State, plan: Plan) -> list[AnyFact]:
+        due = [effect for effect in plan.effects if not (plan.not_before and seconds_until_retry(plan.not_before.get(effect, 0)))]
+        return [fact for effect in due if (fact := self._make_immediate_fact(state, effect)) is not None]
 
-    def _claim(self, state: State, effect: Effect) -> AnyFact | None:
-        """What is recorded before an effect is performed, or in place of performing it; None if nothing is."""
+    def _make_immediate_fact(self, state: State, effect: Effect) -> AnyFact | None:
+        """Return the fact that is recorded before an effect is performed, or in place of performing it; None if there is none."""
         match effect:
             case RunTool():
-                return self._claims.start(state, effect, self._epoch)
-            case HandOver():
-                return self._claims.hand_over(state, effect.call)
-            case Admit():
-                return self._claims.gate(state, effect)
-            case Answer() | AdmitStanding() | DeclareLost() | Prompt():
-                return fact_of(effect, now_ms())
-            case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise() | GiveUp():
+                return self._claims.claim_start(state, effect, self._epoch)
+            case TakeHandoff():
+                return self._claims.claim_handoff(state, effect.call)
+            case CheckCall():
+                return self._claims.check_approval(state, effect)
+            case AnswerCall() | ApplyStandingApproval() | DeclareAttemptLost() | PromptAgent():
+                return make_fact(effect, now_ms())
+            case RequestModel() | CheckInput() | CheckOutput() | CheckTermination() | SummariseHistory() | AbandonCall():
                 return None
 
-    def _wanted(self, state: State, effect: Work) -> bool:
-        return effect in self._plan(state).effects
+    def _is_wanted(self, state: State, effect: ExternalEffect) -> bool:
+        return effect in self._get_plan(state).effects
 
     def _reconcile(self) -> bool:
-        """Start what is wanted, stop what is not. False if nothing is running then, and no retry is waited for."""
+        """Start planned effects, and stop effects that are not planned. Return False if none is in progress and no retry is awaited."""
         state = self._ledger.state
-        now = self._plan(state)
-        wanted: list[Work] = [effect for effect in now.effects if not isinstance(effect, Bookkeeping)]
-        if self._running:
-            self._stop_unwanted(state, set(wanted))
-        self._set_timer(None)
-        if self._nothing_new(state):
-            return bool(self._running)
-        waits = []  # seconds until each effect that is too early
-        for effect in wanted:
-            if effect in self._running:
+        plan = self._get_plan(state)
+        planned: list[ExternalEffect] = [effect for effect in plan.effects if not isinstance(effect, ImmediateEffect)]
+        if self._tasks:
+            self._stop_unwanted(state, set(planned))
+        self._set_retry_timer(None)
+        if self._is_winding_down(state):
+            return bool(self._tasks)
+        waits = []  # the seconds until effects that may not be performed yet
+        for effect in planned:
+            if effect in self._tasks:
                 continue
-            if now.not_before and (wait := seconds_until(now.not_before.get(effect, 0))):
+            if plan.not_before and (wait := seconds_until_retry(plan.not_before.get(effect, 0))):
                 waits.append(wait)
             else:
                 self._start(state, effect)
         if waits and self._slot is None:
-            self._set_timer(min(waits))
-        return bool(self._running) or self._timer is not None
+            self._set_retry_timer(min(waits))
+        return bool(self._tasks) or self._retry_timer is not None
 
-    def _stop_unwanted(self, state: State, wanted: set[Work]) -> None:
-        for effect, task in list(self._running.items()):
-            if effect not in wanted and not _still_welcome(state, effect):
+    def _stop_unwanted(self, state: State, planned: set[ExternalEffect]) -> None:
+        for effect, task in list(self._tasks.items()):
+            if effect not in planned and not _can_still_answer(state, effect):
                 self._stop(effect, task)
 
-    def _start(self, state: State, effect: Work) -> None:
-        """Begin to perform an effect, unless it is a model request that may not be made now."""
-        ended = None
-        if type(effect) is CallModel:
-            if state.waiting or self._has_given_up(state):
-                return  # no model is asked while a message is being judged: it may have to be seen
-            needed = next_request_usage(state) if self._caller is not None else NO_USAGE
-            if self._caller is not None and not self._caller.allows(needed):
-                return  # the parent's plan asks people about its budget, and then goes on with this session
+    def _start(self, state: State, effect: ExternalEffect) -> None:
+        """Start to perform an effect, unless it is a model request that may not be made now."""
+        on_end = None
+        if type(effect) is RequestModel:
+            if state.unchecked_messages or self._has_given_up(state):
+                return  # the model may have to see a message that is being checked
+            needed = estimate_next_request(state) if self._parent_call is not None else NO_USAGE
+            if self._parent_call is not None and not self._parent_call.has_budget_for(needed):
+                return  # the parent's plan requests more budget from people, and then continues this session
             if self._slot is not None:
-                ended = self._slot.admit(self._definition.agents[effect.agent].model, state.next_attempt)
-                if ended is None:
+                on_end = self._slot.admit(self._definition.agents[effect.agent].model, state.next_request_attempt)
+                if on_end is None:
                     return
-            if self._caller is not None:
-                self._caller.reserve(needed)
-        task = self._running[effect] = asyncio.get_running_loop().create_task(self._performed(effect))
-        if ended is not None:
-            task.add_done_callback(ended)
+            if self._parent_call is not None:
+                self._parent_call.reserve_budget(needed)
+        task = self._tasks[effect] = asyncio.get_running_loop().create_task(self._perform_and_wake(effect))
+        if on_end is not None:
+            task.add_done_callback(on_end)
 
-    def _set_timer(self, wait: float | None) -> None:
-        """Wake this driver after so many seconds, and at no other time that was set before."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _set_retry_timer(self, wait: float | None) -> None:
+        """Wake the driver after so many seconds, and not at a time that was set before. None: set no timer."""
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+            self._retry_timer = None
         if wait is not None:
-            self._timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
+            self._retry_timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
 
-    def _stop(self, effect: Work, task: asyncio.Task[Outcome]) -> None:
-        """Stop something that is not wanted any more. A tool may take its time to stop: nobody waits for it."""
+    def _stop(self, effect: ExternalEffect, task: asyncio.Task[EffectOutcome]) -> None:
+        """Stop an effect that is no longer planned. The driver does not wait for a tool to stop."""
         task.cancel()
         if isinstance(effect, RunTool):
-            del self._running[effect]
-            self._tools.leave(task, effect.call)
+            del self._tasks[effect]
+            self._tool_runner.abandon_task(task, effect.call)
             return
-        self._unwanted.add(task)
-        task.add_done_callback(lambda _: self._wake.set())  # it may never have begun, and then says nothing itself
-        if isinstance(effect, CallModel):
-            self._voice.take_back()
-            if self._screen is not None:
-                self._screen.withdraw()
+        self._cancelled_tasks.add(task)
+        task.add_done_callback(lambda _: self._wake.set())  # a task that never began does not wake the driver itself
+        if isinstance(effect, RequestModel):
+            self._delta_publisher.retract()
+            if self._projector is not None:
+                self._projector.retract_deltas()
 
-    async def _performed(self, effect: Work) -> Outcome:
+    async def _perform_and_wake(self, effect: ExternalEffect) -> EffectOutcome:
         try:
             return await self._perform(effect)
         finally:
             self._wake.set()
 
-    def _perform(self, effect: Work) -> Coroutine[Any, Any, Outcome]:
+    def _perform(self, effect: ExternalEffect) -> Coroutine[Any, Any, EffectOutcome]:
         match effect:
-            case CallModel():
-                self._voice.begin(self._epoch)
-                return self._models.perform(effect, self._piece, self._wanted)
+            case RequestModel():
+                self._delta_publisher.begin_reply(self._epoch)
+                return self._model_requester.perform(effect, self._on_text, self._is_wanted)
             case RunTool():
-                return self._tools.run(effect)
-            case Admit():
-                return self._judge.call(effect)
-            case GiveUp():
-                return self._tools.give_up(effect)
-            case JudgeInput():
-                return self._judge.input(effect)
-            case JudgeOutput():
-                return self._judge.output(effect)
-            case JudgeTermination():
-                return self._judge.termination(effect)
-            case Summarise():
-                return self._judge.summarise(effect)
-            case HandOver():
+                return self._tool_runner.run(effect)
+            case CheckCall():
+                return self._guardrail_runner.check_call(effect)
+            case AbandonCall():
+                return self._tool_runner.abandon_call(effect)
+            case CheckInput():
+                return self._guardrail_runner.check_input(effect)
+            case CheckOutput():
+                return self._guardrail_runner.check_output(effect)
+            case CheckTermination():
+                return self._guardrail_runner.check_termination(effect)
+            case SummariseHistory():
+                return self._guardrail_runner.summarise_history(effect)
+            case TakeHandoff():
                 raise AssertionError("a handoff is recorded, not performed")
 
-    def _collect(self) -> list[Outcome]:
-        """The outcomes of what has ended. An exception of user code ends the drive as soon as its siblings are through."""
-        done = [(effect, task) for effect, task in self._running.items() if task.done()]
+    def _collect_outcomes(self) -> list[EffectOutcome]:
+        """Return the outcomes of effects that have ended. An error of user code ends the drive when the other effects have ended."""
+        ended = [(effect, task) for effect, task in self._tasks.items() if task.done()]
         outcomes = []
-        for effect, task in done:
-            del self._running[effect]
+        for effect, task in ended:
+            del self._tasks[effect]
             if task.cancelled():
-                if task not in self._unwanted:
+                if task not in self._cancelled_tasks:
                     self._error = self._error or RuntimeError(f"{effect} was cancelled, and not by its driver")
-                self._unwanted.discard(task)
+                self._cancelled_tasks.discard(task)
                 continue
             error = task.exception()
             if error is None:
@@ -504,45 +515,45 @@ class Driver:
                 self._error = self._error or error
         return outcomes
 
-    # -- what observers see ---------------------------------------------------------------------------------------------
+    # -- showing --------------------------------------------------------------------------------------------------------
 
-    def _piece(self, agent: str, attempt: int, text: str) -> None:
-        if not text or self._definition.graph.agents[agent].judges_output:
-            return  # what is yet to be judged is shown when it has been accepted
-        self._voice.say(agent, attempt, text)
-        if self._screen is not None and self._stream:
-            self._screen.piece(agent, attempt, text)
+    def _on_text(self, agent: str, attempt: int, text: str) -> None:
+        if not text or self._definition.graph.agents[agent].checks_output:
+            return  # text that has to be checked is shown when it was accepted
+        self._delta_publisher.publish(agent, attempt, text)
+        if self._projector is not None and self._stream:
+            self._projector.show_delta(agent, attempt, text)
 
-    def _show_new(self) -> None:
-        state, watch = self._ledger.state, self._observing
-        if self._screen is not None:
-            self._screen.show(state, state.length)
-        while watch is not None and self._observed < state.length:
-            watch.recorded(state.facts[self._observed], self._observed, state, self._leads)
-            self._observed += 1
+    def _show_new_facts(self) -> None:
+        state, instrumentation = self._ledger.state, self._instrumentation
+        if self._projector is not None:
+            self._projector.show_facts(state, state.length)
+        while instrumentation is not None and self._observed_facts < state.length:
+            instrumentation.on_fact(state.facts[self._observed_facts], self._observed_facts, state, self._is_leading)
+            self._observed_facts += 1
 
-    def _show_rest(self) -> None:
-        """Where the session came to rest, and what it asks."""
-        if self._screen is not None:
+    def _show_idle(self) -> None:
+        """Show the status of the idle session, and its requests."""
+        if self._projector is not None:
             state = self._ledger.state
-            now, requests = resting(state, self._definition.graph, self._children)
-            self._screen.rest(state, now, self._others.requests(requests) if now == "pending" else [])
+            status, requests = derive_status_and_requests(state, self._definition.graph, self._child_status)
+            self._projector.show_idle(state, status, self._child_sessions.merge_requests(requests) if status == "pending" else [])
 
 
-def _still_welcome(state: State, effect: Work) -> bool:
-    """Whether the outcome of a tool that was taken for lost would still answer its call."""
+def _can_still_answer(state: State, effect: ExternalEffect) -> bool:
+    """Return True if an effect is a tool run that was declared lost, and whose outcome would still answer its call."""
     if not isinstance(effect, RunTool):
         return False
-    call = state.call(effect.call)
+    call = state.find_call(effect.call)
     return call is not None and call.output is None
 
 
-def check_definition(state: State, graph: Graph) -> None:
-    """Refuse to go on with a ledger whose next agent the workflow does not have."""
-    agent = state.reply.agent if state.batch and state.reply else in_control(state, graph)
+def check_agent_exists(state: State, graph: WorkflowGraph) -> None:
+    """Raise `DefinitionChanged` if the workflow does not have the agent that the ledger continues with."""
+    agent = state.last_reply.agent if state.batch and state.last_reply else find_active_agent(state, graph)
     if agent not in graph.agents:
         raise DefinitionChanged(
-            f"session {state.session!r} is with agent {agent!r}, whom workflow {graph.name!r} does not have",
+            f"session {state.session_id!r} is with agent {agent!r}, which workflow {graph.name!r} does not have",
             expected=f"an agent named {agent!r}",
             found=f"agents {', '.join(graph.agents)}",
             do=f"build the workflow with an agent of that name, or fork the session before {agent!r} took over; nothing was changed",

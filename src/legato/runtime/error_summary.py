@@ -1,6 +1,6 @@
-"""What may be said of an error without its words: its kind, its codes, and where it was raised.
+"""Summaries of errors without their message: the class, the codes, and the place where the error was raised.
 
-The words of an error may be those of the conversation. Logs, engines and the ledger's `ModelRequestFailed.cause` have none of them.
+The message of an error may quote the conversation. So logs, engines and the ledger's `ModelRequestFailed.cause` contain summaries only.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from traceback import extract_tb
 from legato.errors import LegatoError, ModelFailed
 
 
-def error_kind(error: BaseException) -> str:
-    """The class of an error and its codes. A code that a provider chose is among them if it looks like one, and not like words.
+def describe_error_kind(error: BaseException) -> str:
+    """Return the class of an error and its codes. A code of a provider is included only if it looks like a code, not like text.
 
-    >>> error_kind(ModelFailed("the order of Jane Doe", reason="overloaded", status=529))
+    >>> describe_error_kind(ModelFailed("the order of Jane Doe", reason="overloaded", status=529))
     'ModelFailed (overloaded, HTTP:529)'
     """
     codes = [error.code] if isinstance(error, LegatoError) else []
@@ -27,7 +27,7 @@ def error_kind(error: BaseException) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """The kind of an error, and where it was raised.
+    """Return the class and codes of an error, and the place where it was raised.
 
     >>> try:
     ...     raise ValueError("order 7 of Jane Doe")
@@ -37,4 +37,4 @@ def describe_error(error: BaseException) -> str:
     """
     frames = extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
-    return f"{error_kind(error)}{where}"
+    return f"{describe_error_kind(error)}{where}"

@@ -1,7 +1,7 @@
-"""How far somebody was told. May know: the state. Decides: how that is written, and what may be read as it.
+"""Cursors: the position of a client in the events of a session, and their text form.
 
-A fact may be several events, and what a session asks when it comes to rest is told without a fact. So a cursor counts facts, and then
-events of what comes next. It names the ledger too: a position means something only within one, and an id may be used again.
+A fact may become several events, and the events of an idle session have no fact of their own. So a cursor counts facts, and then the events
+that follow them. It also identifies the ledger, because a position is valid in one ledger only, and a session id may be used again.
 """
 
 from __future__ import annotations
@@ -14,54 +14,56 @@ from legato.core.digests import digest_bytes
 from legato.core.state import State
 from legato.errors import BadInput
 
-_WRITTEN = re.compile(r"([0-9a-f]{8})-(\d{1,9})(?:\.(\d{1,6}))?(?:\.([0-9a-f]{8}))?", re.ASCII)
+_CURSOR_TEXT = re.compile(r"([0-9a-f]{8})-(\d{1,9})(?:\.(\d{1,6}))?(?:\.([0-9a-f]{8}))?", re.ASCII)
 
 
-class Cursor(Struct, frozen=True):
-    """All events of the first `facts` facts were told, and `events` more: of the next fact, or, if `rest` names it, of the rest there.
+class EventCursor(Struct, frozen=True):
+    """The position behind all events of the first `facts` facts, and behind `events` more.
 
-    >>> str(Cursor(birthmark("the conversation"), 7, 1))
+    These are events of the next fact, or of the idle session at this length: `idle` is then the digest of its status and requests.
+
+    >>> str(EventCursor(digest_ledger_id("the conversation"), 7, 1))
     '97bb8f56-7.1'
-    >>> cursor_after('97bb8f56-7.1').facts
+    >>> parse_cursor('97bb8f56-7.1').facts
     7
     """
 
-    ledger: str = ""
+    ledger_digest: str = ""
     facts: int = 0
     events: int = 0
-    rest: str = ""
+    idle: str = ""
 
     def __str__(self) -> str:
-        events = f".{self.events}" if self.events or self.rest else ""
-        return f"{self.ledger}-{self.facts}{events}{f'.{self.rest}' if self.rest else ''}"
+        events = f".{self.events}" if self.events or self.idle else ""
+        return f"{self.ledger_digest}-{self.facts}{events}{f'.{self.idle}' if self.idle else ''}"
 
-    def fits(self, state: State) -> bool:
-        """Whether it is of this conversation: a position in another one means nothing here."""
-        return self.facts <= state.length and self.ledger in ("", birthmark(state.ledger))
-
-
-def birthmark(name: str) -> str:
-    """What a cursor says of the ledger with this unique name."""
-    return digest_bytes(name.encode("utf-8", "surrogatepass"))[:8]
+    def belongs_to(self, state: State) -> bool:
+        """Return True if this is a cursor of the ledger that the state is of."""
+        return self.facts <= state.length and self.ledger_digest in ("", digest_ledger_id(state.ledger_id))
 
 
-def cursor_after(after: str | int | None) -> Cursor:
-    """Where to go on after a cursor, or after all events of the fact at a position; None: at the beginning."""
+def digest_ledger_id(ledger_id: str) -> str:
+    """Return the digest that identifies a ledger in cursors."""
+    return digest_bytes(ledger_id.encode("utf-8", "surrogatepass"))[:8]
+
+
+def parse_cursor(after: str | int | None) -> EventCursor:
+    """Return the cursor of this text, or the cursor behind all events of the fact at a position. None: the first event."""
     if after is None:
-        return Cursor()
+        return EventCursor()
     if isinstance(after, int) and not isinstance(after, bool) and after >= -1:
-        return Cursor(facts=after + 1)
-    return _read(after)
+        return EventCursor(facts=after + 1)
+    return _parse_text(after)
 
 
-def _read(written: object) -> Cursor:
-    """The cursor that this text is; `BadInput` if it is none: it comes from people's browsers."""
-    found = _WRITTEN.fullmatch(written) if isinstance(written, str) else None
-    if found is None:
+def _parse_text(text: object) -> EventCursor:
+    """Return the cursor of a text, which may come from a browser; `BadInput` if it is no cursor."""
+    match = _CURSOR_TEXT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise BadInput(
             "this is not a cursor of a session's events",
             expected="the `cursor` of an event that was received, or the position of a fact",
-            found=repr(written)[:80],
+            found=repr(text)[:80],
             do="give the last one that was received, or none to begin with the first event",
         )
-    return Cursor(found[1], int(found[2]), int(found[3] or 0), found[4] or "")
+    return EventCursor(match[1], int(match[2]), int(match[3] or 0), match[4] or "")

@@ -1,7 +1,7 @@
-"""What happens, as it happens. May know: facts. Decides: what an observer is told.
+"""Events, which tell clients what happens in a session, and the events that each fact becomes.
 
-Every fact becomes at most a few events, the same whether this process recorded it or another, and whatever comes after it. Pieces of words
-(`output` with `delta`) come beside them: see `event_projector.py`. Printing an event gives a line a person can read.
+A fact becomes the same few events whichever process recorded it, and whatever follows it. Deltas (`output` with `delta`) are shown between
+them: see `event_projector.py`. `str(event)` is a line that people can read.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from legato.core.facts import (
     ModelReplied,
     ModelRequestFailed,
     Redacted,
+    TerminationJudged,
 )
-from legato.core.groups import spoken
-from legato.core.handoff_arguments import Arrival
-from legato.core.messages import Message, parts_of, text_of
+from legato.core.groups import extract_reply_text
+from legato.core.handoff_arguments import IncomingHandoff
+from legato.core.messages import Message, render_content, to_parts
 from legato.core.pending_requests import Pending
-from legato.core.secret_arguments import masked
+from legato.core.secret_arguments import mask_arguments
 from legato.core.state import State
-from legato.core.workflow_graph import Graph
+from legato.core.workflow_graph import WorkflowGraph
 
 
 class Event(Struct, frozen=True):
-    """Something that happened: `.type`, `.data`, and the `.position` of the fact it comes from (-1: none yet).
+    """An event of a session: `.type`, `.data`, and the `.position` of the fact that it comes from (-1: none yet).
 
-    `.cursor` is where to go on after it, with `session.follow(after=...)`; empty for pieces of words, which may yet be withdrawn.
+    `.cursor` is the position behind it, for `session.follow(after=...)`. It is empty for deltas, which may yet be retracted.
     """
 
     type: str
@@ -58,7 +59,7 @@ class Event(Struct, frozen=True):
 
 
 class OutputData(Struct, frozen=True):
-    """Words for the user: a piece (`delta`) or the whole. `attempt` numbers the calls of the model for this reply."""
+    """Text for the user: a piece of it (`delta`), or all of it. `attempt` is the 1-based number of the model request."""
 
     text: str
     author_name: str
@@ -70,6 +71,8 @@ class OutputData(Struct, frozen=True):
 
 
 class HandoffData(Struct, frozen=True):
+    """A handoff from one agent to another, with the reason and the input that it came with."""
+
     source: str
     target: str
     reason: str = ""
@@ -80,6 +83,8 @@ class HandoffData(Struct, frozen=True):
 
 
 class ToolData(Struct, frozen=True):
+    """A tool call in a certain state, with secret arguments masked."""
+
     call: CallRef
     tool: str
     agent: str
@@ -89,12 +94,12 @@ class ToolData(Struct, frozen=True):
     attempt: int = 0
 
     def __str__(self) -> str:
-        told = f" = {self.output[:200]}" if self.output else ""
-        return f"{self.tool}({self.arguments}){told}{f' [{self.status}]' if self.status not in ('', 'ok') else ''}"
+        output = f" = {self.output[:200]}" if self.output else ""
+        return f"{self.tool}({self.arguments}){output}{f' [{self.status}]' if self.status not in ('', 'ok') else ''}"
 
 
 class RedactedData(Struct, frozen=True):
-    """Words were erased: what was shown of the facts at `positions`, or of calls made there, is not to be shown any more."""
+    """An erasure: text of the facts at `positions`, and of calls made there, must not be shown any more."""
 
     positions: tuple[int, ...]
     reason: str = ""
@@ -104,8 +109,8 @@ class RedactedData(Struct, frozen=True):
         return f"the words at {', '.join(map(str, self.positions))}{f': {self.reason}' if self.reason else ''}"
 
 
-class Waiting(Struct, frozen=True):
-    """The conversation waits for its user's next message."""
+class WaitingData(Struct, frozen=True):
+    """An agent that waits for the user's next message."""
 
     agent: str
 
@@ -113,93 +118,97 @@ class Waiting(Struct, frozen=True):
         return f"{self.agent} waits for the user"
 
 
-def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Iterator[Event]:
-    """The events that one fact is. `state` has the fact applied."""
+def make_events(fact: AnyFact, position: int, state: State, graph: WorkflowGraph) -> Iterator[Event]:
+    """Yield the events of one fact. It has been applied to `state`."""
     match fact:
         case MessageReceived():
-            yield Event("said", Message(role="user", parts=parts_of(fact.content), author_name=fact.author, position=position), position)
+            yield Event("said", Message(role="user", parts=to_parts(fact.content), author_name=fact.author, position=position), position)
         case ModelReplied():
-            yield from _answered(fact, position)
+            yield from _make_reply_events(fact, position)
         case ModelRequestFailed():
             outlook = ", giving up" if fact.final else ""
-            yield Event("model_failed", f"{fact.agent}: {fact.error} (attempt {fact.number}{outlook})", position)
+            yield Event("model_failed", f"{fact.agent}: {fact.error} (attempt {fact.attempt}{outlook})", position)
         case CallStarted() | CallReturned() | CallLost() | CallPaused():
-            yield _tool_event(fact, position, state, graph)
+            yield _make_tool_event(fact, position, state, graph)
         case HandedOff():
-            taken = state.call(fact.call)
-            arrival = Arrival(fact.source, fact.target, taken.arguments if taken else "")
-            yield Event("handoff_sent", HandoffData(fact.source, fact.target, arrival.reason, arrival.input), position)
+            call = state.find_call(fact.call)
+            handoff = IncomingHandoff(fact.source, fact.target, call.arguments if call else "")
+            yield Event("handoff_sent", HandoffData(fact.source, fact.target, handoff.reason, handoff.input), position)
         case Decided():
             yield Event("decided", _describe_decision(fact), position)
         case GuardrailJudged():
-            yield from _judged(fact, position, state)
+            yield from _make_verdict_events(fact, position, state)
+        case TerminationJudged(stop=True):
+            yield Event("judged", "termination: enough", position)
         case AgentPrompted():
             yield Event("prompted", f"{fact.agent}: {fact.text}", position)
         case Compacted():
             yield Event("compacted", f"{fact.agent}: up to {fact.upto}", position)
         case Cancelled():
-            yield Event("cancelled", fact.words or None, position)
+            yield Event("cancelled", fact.reason or None, position)
         case Redacted():
-            yield _redacted(fact, position, state)
+            yield _make_redacted_event(fact, position, state)
 
 
 def _describe_decision(fact: Decided) -> str:
-    about = f"call {fact.call}" if fact.call else fact.limit or str(fact.standing)
-    answer = fact.words or text_of(fact.output)  # what the call is answered with, where no tool returns anything
-    return f"{fact.verdict} {fact.kind} of {about}{f': {answer}' if answer else ''}"
+    subject = f"call {fact.call}" if fact.call else fact.limit or str(fact.standing)
+    answer = fact.reason or render_content(fact.output)  # the output of the call, if no tool returns one
+    return f"{fact.verdict} {fact.kind} of {subject}{f': {answer}' if answer else ''}"
 
 
-def _answered(fact: ModelReplied, position: int) -> Iterator[Event]:
+def _make_reply_events(fact: ModelReplied, position: int) -> Iterator[Event]:
     for loss in fact.losses:
         yield Event("loss", loss, position)
     if fact.finish != "stop":
         yield Event("cut_short", fact.finish, position)
-    if not fact.guarded:
-        yield from _spoken(fact, position)
+    if not fact.awaits_checks:
+        yield from _make_reply_text_events(fact, position)
 
 
-def _tool_event(fact: CallStarted | CallReturned | CallLost | CallPaused, position: int, state: State, graph: Graph) -> Event:
+def _make_tool_event(fact: CallStarted | CallReturned | CallLost | CallPaused, position: int, state: State, graph: WorkflowGraph) -> Event:
     match fact:
         case CallStarted():
-            return Event("tool_started", _tool(state, fact.call, graph, attempt=fact.attempt), position)
+            return Event("tool_started", _make_tool_data(state, fact.call, graph, attempt=fact.attempt), position)
         case CallReturned():
-            data = _tool(state, fact.call, graph, text_of(fact.output), fact.status, fact.attempt)
+            data = _make_tool_data(state, fact.call, graph, render_content(fact.output), fact.status, fact.attempt)
             return Event("tool_late" if fact.late else "tool_returned", data, position)
         case CallLost():
-            return Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
+            return Event("tool_lost", _make_tool_data(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
         case CallPaused():
-            return Event("tool_paused", _tool(state, fact.call, graph, status=_why_paused(fact), attempt=fact.attempt), position)
+            return Event(
+                "tool_paused", _make_tool_data(state, fact.call, graph, status=_describe_pause(fact), attempt=fact.attempt), position
+            )
 
 
-def _judged(fact: GuardrailJudged, position: int, state: State) -> Iterator[Event]:
-    judged = state.facts[fact.position]
+def _make_verdict_events(fact: GuardrailJudged, position: int, state: State) -> Iterator[Event]:
+    checked = state.facts[fact.position]
     if fact.stop:
-        yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
+        yield Event("judged", f"{fact.kind}: {fact.reason}", position)
         if fact.kind == "input":
-            yield from _said_by(fact.by, fact.words, position)  # the guardrail's words are the answer
-    elif fact.kind == "output" and isinstance(judged, ModelReplied) and judged.guarded:
-        yield from _spoken(judged, fact.position)
+            yield from _make_output_events(fact.guardrail, fact.reason, position)  # the guardrail's reason is the answer
+    elif fact.kind == "output" and isinstance(checked, ModelReplied) and checked.awaits_checks:
+        yield from _make_reply_text_events(checked, fact.position)
 
 
-def _redacted(fact: Redacted, position: int, state: State) -> Event:
-    from legato.core.redaction import has_words  # seldom needed
+def _make_redacted_event(fact: Redacted, position: int, state: State) -> Event:
+    from legato.core.redaction import has_text  # seldom needed
 
-    along = [each for each in fact.along if not has_words(state.facts[each])]  # others lost what is never shown
-    return Event("redacted", RedactedData(tuple(sorted((*fact.positions, *along))), fact.reason, fact.by), position)
-
-
-def _spoken(fact: ModelReplied, position: int) -> Iterator[Event]:
-    if words := spoken(fact):
-        yield from _said_by(fact.agent, words, position)
+    derived = [each for each in fact.derived if not has_text(state.facts[each])]  # the other facts lost text that is never shown
+    return Event("redacted", RedactedData(tuple(sorted((*fact.positions, *derived))), fact.reason, fact.by), position)
 
 
-def _said_by(author: str, words: str, position: int) -> Iterator[Event]:
-    yield Event("output", OutputData(words, author), position)
-    yield Event("message", Message(role="assistant", parts=parts_of(words), author_name=author, position=position), position)
+def _make_reply_text_events(fact: ModelReplied, position: int) -> Iterator[Event]:
+    if text := extract_reply_text(fact):
+        yield from _make_output_events(fact.agent, text, position)
 
 
-def _why_paused(fact: CallPaused) -> str:
-    """What the agent waits for that works as a tool."""
+def _make_output_events(author: str, text: str, position: int) -> Iterator[Event]:
+    yield Event("output", OutputData(text, author), position)
+    yield Event("message", Message(role="assistant", parts=to_parts(text), author_name=author, position=position), position)
+
+
+def _describe_pause(fact: CallPaused) -> str:
+    """Return what a child session waits for, as text."""
     if fact.error:
         return "failed, goes on with resume()"
     if fact.retry_at:
@@ -207,15 +216,16 @@ def _why_paused(fact: CallPaused) -> str:
     return "waits for people" if fact.needed == NO_USAGE else "waits for a limit of its caller"
 
 
-def _tool(state: State, ref: CallRef, graph: Graph, output: str = "", status: str = "", attempt: int = 0) -> ToolData:
-    call = state.call(ref)
+def _make_tool_data(state: State, ref: CallRef, graph: WorkflowGraph, output: str = "", status: str = "", attempt: int = 0) -> ToolData:
+    call = state.find_call(ref)
     fact = state.facts[ref.position]
     agent = fact.agent if isinstance(fact, ModelReplied) else ""
     if call is None:
         return ToolData(ref, "?", agent)
-    arguments = masked(call.arguments, graph.secrets(agent, call.call.tool, state.options_of(ref.position)))
+    arguments = mask_arguments(call.arguments, graph.find_secret_arguments(agent, call.call.tool, state.options_of_reply(ref.position)))
     return ToolData(ref, call.call.tool, agent, arguments, output, status, attempt)
 
 
-def request_event(request: Pending, position: int) -> Event:
+def make_request_event(request: Pending, position: int) -> Event:
+    """Return the event of a request to people."""
     return Event("request_info", request, position)

@@ -1,7 +1,7 @@
-"""Those who measure what a driver does. May know: facts and requests. Decides: what they are told, and nothing else.
+"""The protocols of instrumentation, which measures what drivers do (`legato.telemetry`).
 
-There is one loop; streaming observes it, and so does this. A watch is told when a model or a tool is at work, so that what they do can be
-measured and belongs to something, and of every fact, which alone says how it ended. It gives nothing back.
+Like streaming, instrumentation observes the one loop of the driver and does not change it. It can wrap model requests and tool runs, to
+measure them and to give a trace context to what they do; and it sees every fact. Only facts say how something ended.
 """
 
 from __future__ import annotations
@@ -13,33 +13,35 @@ from typing import TYPE_CHECKING, Protocol
 from legato.core.facts import AnyFact, CallRef
 from legato.core.pending_requests import Pending
 from legato.core.state import State
-from legato.core.view import Request
+from legato.core.view import ModelRequest
 
 if TYPE_CHECKING:
-    from legato.runtime.definition import Definition
+    from legato.runtime.definition import WorkflowDefinition
 
 
-class Watch(Protocol):
-    """Watches one drive of one session."""
+class DriveInstrumentation(Protocol):
+    """The instrumentation of one drive of one session."""
 
-    def asking(self, request: Request) -> AbstractContextManager[None]:
-        """Around one call of a model."""
+    def around_model_request(self, request: ModelRequest) -> AbstractContextManager[None]:
+        """Return a context manager around one attempt at a model request."""
         ...
 
-    def running(self, agent: str, tool: str, call: CallRef, attempt: int) -> AbstractContextManager[None]:
-        """Around one attempt of a tool, in its own task: it may last longer than anybody waits for it."""
+    def around_tool_run(self, agent: str, tool: str, call: CallRef, attempt: int) -> AbstractContextManager[None]:
+        """Return a context manager around one attempt of a tool, in the tool's own task. It may end long after the drive."""
         ...
 
-    def recorded(self, fact: AnyFact, position: int, state: State, leading: bool) -> None:
-        """A fact was recorded, here or elsewhere; `leading`: while this driver leads."""
+    def on_fact(self, fact: AnyFact, position: int, state: State, is_leading: bool) -> None:
+        """Observe a fact that this driver or another one recorded. `is_leading`: this driver has the lease."""
         ...
 
-    def ended(self, status: str, requests: Sequence[Pending], error: BaseException | None) -> None:
-        """The drive is over."""
+    def on_end(self, status: str, requests: Sequence[Pending], error: BaseException | None) -> None:
+        """Observe the end of the drive."""
         ...
 
 
-class Observer(Protocol):
-    """Makes a watch for every drive of a workflow."""
+class Instrumentation(Protocol):
+    """The instrumentation of a workflow, which observes every drive of its sessions."""
 
-    def watch(self, definition: Definition, session: str) -> Watch: ...
+    def start_drive(self, definition: WorkflowDefinition, session_id: str) -> DriveInstrumentation:
+        """Return the instrumentation of a new drive."""
+        ...

@@ -1,8 +1,8 @@
-"""The call that a child session works for: whose budgets bind it, and who is told what it has used.
+"""The parent call of a child session, whose budgets bind the child session and which counts its usage.
 
-A child session is driven by the tool that its parent's driver runs, in the same process. So the child asks the parent's state before
-each model request, and reports its usage into the parent's ledger after each (`ChildUsageReported`). Reports are totals, not increments:
-one that a crash prevented is made good by the next.
+The parent's driver runs the tool that drives the child session, in the same process. So the child session checks the parent's state before
+each model request, and reports its usage to the parent's ledger after each one (`ChildUsageReported`). Reports are totals, not increments,
+so a report that a crash prevented is made up for by the next one.
 """
 
 from __future__ import annotations
@@ -12,130 +12,132 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from legato.core.counters import Spent
+from legato.core.counters import UsageTotals
 from legato.core.facts import NO_USAGE, CallRef, ChildUsageReported, Usage
-from legato.core.planner import limit_reached, seconds_left
+from legato.core.planner import compute_seconds_left, find_reached_limit
 from legato.core.workflow_graph import Limits
 from legato.errors import UnknownLedger
 from legato.runtime.clock import now_ms
-from legato.runtime.ledger import Ledger, used
-from legato.runtime.outcomes import Outcome
-from legato.runtime.worker_slot import Slot
+from legato.runtime.ledger import EffectOutcome, Ledger, attribute_errors
+from legato.runtime.worker_slot import WorkerSlot
 from legato.stores.contract import Store
 
-current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
-"""The call that is being run, where its tool works in a child session."""
+current_parent_call: ContextVar[ParentCall | None] = ContextVar("current_parent_call", default=None)
+"""The call that is running, if its tool works in a child session."""
 
 
-def min_seconds(one: float | None, other: float | None) -> float | None:
-    """The smaller of two bounds, of which each may be missing."""
+def _min_seconds(one: float | None, other: float | None) -> float | None:
+    """Return the smaller of two bounds. None is no bound."""
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-class Reserved(Struct, frozen=True):
-    """Model requests that are under way: an estimate of their usage, and their number."""
+class Reservation(Struct, frozen=True):
+    """Model requests in flight: an estimate of their usage, and their number."""
 
     usage: Usage = NO_USAGE
     turns: int = 0
 
-    def __add__(self, other: Reserved) -> Reserved:
-        return Reserved(self.usage + other.usage, self.turns + other.turns)
+    def __add__(self, other: Reservation) -> Reservation:
+        return Reservation(self.usage + other.usage, self.turns + other.turns)
 
 
-NOTHING = Reserved()
+NO_RESERVATION = Reservation()
 
-Reservations: TypeAlias = dict[tuple[CallRef, bool], Reserved]
-"""What the calls of one session have reserved: for their child sessions, and, under True, for what is below those."""
+Reservations: TypeAlias = dict[tuple[CallRef, bool], Reservation]
+"""The reservations of the calls of one session: under False for the child session of a call, under True for the sessions below that one."""
 
 
-class Caller:
-    """One running call of a parent session. `child` is the id of its child session."""
+class ParentCall:
+    """One running call of a parent session, as its child session sees it."""
 
     def __init__(
         self,
         ledger: Ledger,
         limits: Limits,
         call: CallRef,
-        child: str,
-        resumes: bool,
-        reserved: Reservations,
-        outer: Caller | None,
-        slot: Slot | None = None,
+        child_session_id: str,
+        is_resumed: bool,
+        reservations: Reservations,
+        outer: ParentCall | None,
+        slot: WorkerSlot | None = None,
     ) -> None:
-        """`resumes`: an earlier attempt began in the child session. `reserved` is shared by the calls of one parent, and `slot` by all
-        drivers of a step."""
-        self.child = child
-        self.resumes = resumes
+        """Describe a running call, whose parent session belongs to the call `outer` if it is a child session too.
+
+        `is_resumed`: an earlier attempt began in the child session. All calls of one parent share `reservations`, and all drivers of a
+        step share `slot`.
+        """
+        self.child_session_id = child_session_id
+        self.is_resumed = is_resumed
         self.slot = slot
         self._ledger = ledger
         self._limits = limits
         self._call = call
-        self._reserved = reserved
+        self._reservations = reservations
         self._outer = outer
-        self._began = now_ms()
+        self._started_at = now_ms()
 
     @property
     def store(self) -> Store:
-        """The store of the parent session, where the child session lives too."""
+        """The store of the parent session, which has the child session too."""
         return self._ledger.store
 
-    def allows(self, needed: Usage) -> bool:
-        """Whether a model request of this size fits into the limits of the parent, and of the parent's callers."""
-        return self._allows(Reserved(needed))
+    def has_budget_for(self, needed: Usage) -> bool:
+        """Return True if a model request of this size fits into the limits of the parent session and of the sessions above it."""
+        return self._has_budget_for(Reservation(needed))
 
-    def _allows(self, needed: Reserved) -> bool:
-        needed = sum((reserved for (call, _), reserved in self._reserved.items() if call != self._call), needed)
-        if limit_reached(self._ledger.state, self._limits, needed.usage, needed.turns, self._working_ms()):
+    def _has_budget_for(self, needed: Reservation) -> bool:
+        needed = sum((each for (call, _), each in self._reservations.items() if call != self._call), needed)
+        if find_reached_limit(self._ledger.state, self._limits, needed.usage, needed.turns, self._measure_running_ms()):
             return False
-        return self._outer is None or self._outer._allows(needed)
+        return self._outer is None or self._outer._has_budget_for(needed)
 
-    def seconds_left(self) -> float | None:
-        """The seconds of work that the limits of the parent and of its callers have room for; None if they have no such limit."""
-        own = seconds_left(self._ledger.state, self._limits, self._working_ms())
-        return min_seconds(own, self._outer.seconds_left() if self._outer is not None else None)
+    def compute_seconds_left(self, own: float | None = None) -> float | None:
+        """Return the seconds that may still be used: at most `own`, within the limits of the parent and the sessions above. None: any."""
+        least = _min_seconds(own, compute_seconds_left(self._ledger.state, self._limits, self._measure_running_ms()))
+        return self._outer.compute_seconds_left(least) if self._outer is not None else least
 
-    def _working_ms(self) -> int:
-        """How long the call has been running, as far as the parent's ledger does not say."""
-        return self._ledger.state.work.uncounted(self._began, now_ms())
+    def _measure_running_ms(self) -> int:
+        """Return the time that the call has been running and that the parent's ledger does not count yet."""
+        return self._ledger.state.work_time.measure_uncounted_ms(self._started_at, now_ms())
 
-    def reserve(self, needed: Usage) -> None:
-        """Count a model request that is under way, until its usage is reported: siblings run at the same time."""
-        self._reserve(Reserved(needed, 1))
+    def reserve_budget(self, needed: Usage) -> None:
+        """Reserve budget for a model request until its usage is reported, because sibling calls run at the same time."""
+        self._reserve(Reservation(needed, 1))
 
-    def end(self) -> None:
-        """Count no model request of the child session and of its own children any more: the call has ended."""
-        self._reserve(NOTHING)
-        self._reserve(NOTHING, below=True)
+    def release_budget(self) -> None:
+        """Release all budget of the child session and of the sessions below it, because the call has ended."""
+        self._reserve(NO_RESERVATION)
+        self._reserve(NO_RESERVATION, is_below=True)
 
-    def _reserve(self, needed: Reserved, below: bool = False) -> None:
-        """`below`: for child sessions of the child session, which report by themselves."""
-        if needed == NOTHING:
-            self._reserved.pop((self._call, below), None)
+    def _reserve(self, needed: Reservation, is_below: bool = False) -> None:
+        """Set a reservation. `is_below`: for the sessions below the child session, which report by themselves."""
+        if needed == NO_RESERVATION:
+            self._reservations.pop((self._call, is_below), None)
         else:
-            self._reserved[self._call, below] = needed
+            self._reservations[self._call, is_below] = needed
         if self._outer is not None:
-            self._outer._reserve(sum(self._reserved.values(), NOTHING), below=True)
+            self._outer._reserve(sum(self._reservations.values(), NO_RESERVATION), is_below=True)
 
-    async def report(self, spent: Spent) -> None:
-        """Record what the child session has used so far, in the parent's ledger and in those above it.
+    async def report_usage(self, spent: UsageTotals) -> None:
+        """Record what the child session has used so far, in the parent's ledger and in the ledgers above it.
 
-        What it had reserved is free only then: a sibling that asked in between would have room that is not there.
+        The reservation ends only after that. Otherwise a sibling that checks in between would find budget that is used up.
         """
-        await self._record(spent)
-        self._reserve(NOTHING)
+        await self._record_usage(spent)
+        self._reserve(NO_RESERVATION)
 
-    async def _record(self, spent: Spent) -> None:
-        used_so_far = ChildUsageReported(at=now_ms(), call=self._call, agents=tuple(spent.of.items()), turns=spent.turns)
-        await self._ledger.append(Outcome((used_so_far,)).propose)
+    async def _record_usage(self, spent: UsageTotals) -> None:
+        report = ChildUsageReported(at=now_ms(), call=self._call, agents=tuple(spent.by_agent.items()), turns=spent.turns)
+        await self._ledger.append(EffectOutcome((report,)).propose)
         if self._outer is not None:
-            await self._outer._record(self._ledger.state.spent)
+            await self._outer._record_usage(self._ledger.state.usage_totals)
 
-    async def check_parent(self) -> None:
-        """Raise `UnknownLedger` if the parent session was deleted: its child sessions were deleted with it, and none may begin since.
+    async def check_parent_exists(self) -> None:
+        """Raise `UnknownLedger` if the parent session was deleted: no child session may begin after that.
 
-        Called after the child session is in the store: whatever deletes the parent later deletes this child too.
+        This is called when the child session is in the store, so that a later deletion of the parent deletes it too.
         """
-        if await used(self._ledger.store, self._ledger.store.born(self._ledger.session)) != self._ledger.born:
-            deleted = UnknownLedger(f"session {self._ledger.session!r} was deleted with its child sessions", do="start a new session")
+        if await attribute_errors(self._ledger.store, self._ledger.store.ledger_id(self._ledger.session_id)) != self._ledger.ledger_id:
+            deleted = UnknownLedger(f"session {self._ledger.session_id!r} was deleted with its child sessions", do="start a new session")
             deleted.store = self._ledger.store
             raise deleted

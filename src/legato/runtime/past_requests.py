@@ -1,6 +1,6 @@
-"""The requests behind replies, from the ledger alone. May know: sessions. Decides: which reply is meant, and what its request needs.
+"""The model requests behind recorded replies, rebuilt from the ledger alone.
 
-What is shown of them to people, with secrets hidden and compared with one another, is in `shown`.
+`legato.inspection` shows them to people, with secrets masked, and compares them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from legato.core.explanation import Explained, explained
+from legato.core.explanation import GroupExplanation, explain_groups
 from legato.core.facts import ModelReplied
 from legato.core.state import State
-from legato.core.turn_context import Frame, decode_frame
-from legato.core.view import Request, request_seen
+from legato.core.turn_context import TurnContext, decode_turn_context
+from legato.core.view import ModelRequest, build_past_request
 from legato.errors import BadInput
 from legato.runtime.ledger import fold_in_slices
 
@@ -22,37 +22,39 @@ if TYPE_CHECKING:
     from legato.runtime.session import Session
 
 
-async def request_behind(session: Session, call: int) -> Request:
-    """The exact request behind a reply."""
-    fact, frame, state = await _behind(session, call)
-    request = request_seen(state, frame, fact)
-    if not state.pictured:
+async def rebuild_request(session: Session, call: int) -> ModelRequest:
+    """Return the exact request behind a reply."""
+    fact, turn_context, state = await _read_reply(session, call)
+    request = build_past_request(state, turn_context, fact)
+    if not state.has_attachments:
         return request
-    named = {digest for group in request.groups for digest in group.contents_named}
-    return replace(request, contents={digest: await session.store.content(session.id, digest) for digest in named}) if named else request
+    digests = {digest for group in request.groups for digest in group.content_digests}
+    if not digests:
+        return request
+    return replace(request, contents={digest: await session.store.content(session.id, digest) for digest in digests})
 
 
-async def explained_behind(session: Session, call: int) -> list[Explained]:
-    """Every group of the conversation up to a reply, and why its request had it or not."""
-    fact, frame, state = await _behind(session, call)
-    erased = dict(session.state.erasures.facts)  # the thread has all that it looks at to itself
-    return await asyncio.to_thread(explained, state, frame.history, fact.agent, fact.kept, erased)
+async def explain_request(session: Session, call: int) -> list[GroupExplanation]:
+    """Return every group of the conversation up to a reply, and why the reply's request contained it or not."""
+    fact, turn_context, state = await _read_reply(session, call)
+    erased = dict(session.state.redactions.facts)  # a copy, because the thread may share nothing that changes
+    return await asyncio.to_thread(explain_groups, state, turn_context.history, fact.agent, fact.kept_groups, erased)
 
 
-async def _behind(session: Session, call: int) -> tuple[ModelReplied, Frame, State]:
-    """A reply, the frame that it was made in, and the state that its request saw."""
+async def _read_reply(session: Session, call: int) -> tuple[ModelReplied, TurnContext, State]:
+    """Return a reply, its turn context, and the state that its request saw."""
     await session.refresh()
-    answered = [fact for fact in session.state.facts if isinstance(fact, ModelReplied)]
-    fact = answered[numbered(session, call)]
-    frame = decode_frame(await session.store.content(session.id, fact.frame))
-    return fact, frame, await fold_in_slices(session.state.facts[: fact.upto + 1], session.id)
+    replies = [fact for fact in session.state.facts if isinstance(fact, ModelReplied)]
+    fact = replies[resolve_reply_index(session, call)]
+    turn_context = decode_turn_context(await session.store.content(session.id, fact.context_digest))
+    return fact, turn_context, await fold_in_slices(session.state.facts[: fact.upto + 1], session.id)
 
 
-def numbered(session: Session, call: int) -> int:
-    """The number of a reply, which may be counted from the end; `BadInput` if there is none."""
+def resolve_reply_index(session: Session, call: int) -> int:
+    """Return the index of a reply from 0, for an index that may be negative; `BadInput` if there is no such reply."""
     if isinstance(call, bool) or not isinstance(call, int):
         raise BadInput("a call is named by the number of its reply", found=repr(call)[:80], do="write 0 for the first, or -1 for the last")
-    count = session.state.replies
+    count = session.state.reply_count
     if not -count <= call < count:
         raise BadInput(f"session {session.id!r} has {count} replies", found=f"call {call}"[:80], do="choose one of them: the first is 0")
     return call % count

@@ -1,9 +1,9 @@
-"""Sessions as text, with their child sessions.
+"""Export of sessions as text, and their import, with their child sessions.
 
-A loaded string is a *copy*: it gets a marker (`Opened` with its origin), so its requests have ids of their own, its open attempts
-belong to no driver, and whatever permits an effect is asked again. With `move`, the caller says that the original will not go on, and what
-was decided there holds here. Loading into a store that has the same ledger: what is there stays as it is if it is as long or longer, and a
-divergence is refused. Child sessions (agents that work as tools) travel along, each as a copy of its own.
+An imported session is a *copy*. It gets a marker (`Opened` with its origin): its requests have new ids, its open attempts belong to no
+driver, and approvals are requested again. With `move`, the caller asserts that the original session will not continue, and decisions made
+there stay valid. If the store has the same ledger already, a ledger that is as long or longer stays as it is, and a ledger that diverged is
+refused. Child sessions are exported and imported with their parent, each as a copy of its own.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from legato.core.argument_checks import function, secret_key
-from legato.core.child_session_ids import child_session_id
-from legato.core.codec import newer
+from legato.core.argument_checks import require_function, require_secret_key
+from legato.core.child_session_ids import make_child_session_id
+from legato.core.codec import make_newer_format_error
 from legato.core.digests import digest_bytes
-from legato.core.fact_rows import from_rows, to_rows
+from legato.core.fact_rows import decode_rows, encode_rows
 from legato.core.facts import AnyFact, CallStarted, Opened, Origin
-from legato.core.messages import contents_of
+from legato.core.messages import find_content_digests
 from legato.core.state import State, fold
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerConflict, LedgerExists
-from legato.runtime.clock import fresh_name, now_ms
-from legato.runtime.session_cache import CachedState, measure, share_state
+from legato.runtime.clock import new_id, now_ms
+from legato.runtime.session_cache import CachedState, cache_state, measure_facts
 from legato.stores.contract import Store, read_with_identity
 
 if TYPE_CHECKING:
     from legato.runtime.session import Session
 
 
-TEXT = 2
-"""The form of the text: rows, and the names of facts once (core/fact_rows.py). No version that was released wrote form 1."""
+TEXT_FORMAT = 2
+"""The format of the text: rows, with the names of facts only once (core/fact_rows.py). No released version wrote format 1."""
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The text's JSON document. Its field names are part of the format."""
+
     legato: int
     session: str
     facts: list[msgspec.Raw]
@@ -50,93 +52,93 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Child sessions, by the idempotency key of their call."""
 
 
-class _Peek(msgspec.Struct):
+class _FormatProbe(msgspec.Struct):
     legato: int = 0
 
 
-async def depart(session: Session, serialize: Callable[[Any], Any] | None, strict: bool, sign_with: bytes | None) -> str:
-    """The session as text."""
+async def export_session(session: Session, serialize: Callable[[Any], Any] | None, strict: bool, sign_with: bytes | None) -> str:
+    """Return a session as text."""
     if serialize is not None:
-        function("serialize_context", serialize)
+        require_function("serialize_context", serialize)
     if session.context is not None and serialize is None and strict:
         raise BadInput(
-            f"session {session.id!r} has a context, and nothing says how to write it down",
+            f"session {session.id!r} has a context, and no function to encode it",
             do="pass serialize_context=..., or strict=False to leave it behind",
         )
-    # Child sessions are read after their parent: one that is ahead of it is gone on with, one behind it would do things again.
-    envelope = await _envelope(session.store, session.id, session.facts)
+    # Child sessions are read after their parent. One that is ahead of its parent can continue; one behind it would repeat effects.
+    envelope = await _read_envelope(session.store, session.id, session.facts)
     if serialize is not None and session.context is not None:
         envelope.context, envelope.has_context = serialize(session.context), True
-    key = secret_key("sign_with", sign_with) if sign_with is not None else None
+    key = require_secret_key("sign_with", sign_with) if sign_with is not None else None
     try:
-        return await asyncio.to_thread(_written, envelope, key)
+        return await asyncio.to_thread(_encode_envelope, envelope, key)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"serialize_context gave something that is not JSON: {error}", do="return plain values") from error
 
 
-def _written(envelope: _Envelope, key: bytes | None) -> str:
+def _encode_envelope(envelope: _Envelope, key: bytes | None) -> str:
     text = msgspec.json.encode(envelope).decode()
-    return f"{text}\n{_signature(text, key)}" if key is not None else text
+    return f"{text}\n{_sign(text, key)}" if key is not None else text
 
 
-async def _envelope(store: Store, id: str, facts: list[AnyFact]) -> _Envelope:
-    named = await asyncio.to_thread(_named, facts)
-    contents = {digest: b64encode(await store.content(id, digest)).decode() for digest in named}
+async def _read_envelope(store: Store, id: str, facts: list[AnyFact]) -> _Envelope:
+    digests = await asyncio.to_thread(_find_all_content_digests, facts)
+    contents = {digest: b64encode(await store.content(id, digest)).decode() for digest in digests}
     children = {}
     if infos := await store.children(id):
-        started = await asyncio.to_thread(lambda: _started_keys(fold(facts)))  # not of calls that were started since the facts were read
+        started = await asyncio.to_thread(lambda: _find_started_keys(fold(facts)))  # without calls that were started since
         keys = {info.ledger.removeprefix(f"{id}/") for info in infos}
         for key in sorted(keys & started):
-            name = child_session_id(id, key)
-            children[key] = await _envelope(store, name, list(await store.read(name)))
-    shapes, rows = await asyncio.to_thread(to_rows, facts)
-    return _Envelope(TEXT, id, rows, shapes, contents, children=children)
+            child_id = make_child_session_id(id, key)
+            children[key] = await _read_envelope(store, child_id, list(await store.read(child_id)))
+    shapes, rows = await asyncio.to_thread(encode_rows, facts)
+    return _Envelope(TEXT_FORMAT, id, rows, shapes, contents, children=children)
 
 
-def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any]:
-    """What a string holds, checked: `CodecError` if it is not a session, was changed, or is newer than this version."""
+def decode_session(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any]:
+    """Decode and check the text of a session. `CodecError` if it is no session, was changed, or is newer than this version."""
     if not isinstance(text, str):
         raise BadInput("a session is loaded from text", found=type(text).__name__, do="pass what session.to_string() gave")
     body, _, signature = text.partition("\n")
-    if verify_with is not None and not _signed(body, signature.strip(), secret_key("verify_with", verify_with)):
-        raise CodecError("the signature does not fit: the string was changed, or signed with another key", do="get it anew")
+    if verify_with is not None and not _is_signed(body, signature.strip(), require_secret_key("verify_with", verify_with)):
+        raise CodecError("the signature does not fit: the string was changed, or signed with another key", do="export it again")
     try:
-        format = msgspec.json.decode(body, type=_Peek).legato
-        if format > TEXT:
-            raise newer(format, TEXT)
-        if format < TEXT:
-            raise ValueError(f"it has form {format}, and the oldest is {TEXT}" if format else "it names no format")
+        format = msgspec.json.decode(body, type=_FormatProbe).legato
+        if format > TEXT_FORMAT:
+            raise make_newer_format_error(format, TEXT_FORMAT)
+        if format < TEXT_FORMAT:
+            raise ValueError(f"it has format {format}, and the oldest is {TEXT_FORMAT}" if format else "it names no format")
         envelope = msgspec.json.decode(body, type=_Envelope)
-        arriving = _opened(envelope)
+        decoded = _decode_envelope(envelope)
     except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as error:
         if isinstance(error, CodecError):
             raise
         expected = "text made by session.to_string()"
         raise CodecError(f"this is not a session: {error}", expected=expected, do="check where it comes from") from None
-    if arriving["facts"] and arriving["workflow"] != workflow:
+    if decoded["facts"] and decoded["workflow"] != workflow:
         raise DefinitionChanged(
-            f"this is a session of workflow {arriving['workflow']!r}, not of {workflow!r}", do="load it with a workflow of that name"
+            f"this is a session of workflow {decoded['workflow']!r}, not of {workflow!r}", do="load it with a workflow of that name"
         )
-    return arriving
+    return decoded
 
 
-def _opened(envelope: _Envelope) -> dict[str, Any]:
-    """An envelope's contents, checked; with those of the conversations that its calls wait for."""
+def _decode_envelope(envelope: _Envelope) -> dict[str, Any]:
+    """Decode and check an envelope, with the envelopes of child sessions."""
     contents = {digest: b64decode(data, validate=True) for digest, data in envelope.contents.items()}
-    facts = from_rows(envelope.shapes, envelope.facts)
-    state = fold(facts)  # a ledger that breaks the rules is refused here, before it touches a store
+    facts = decode_rows(envelope.shapes, envelope.facts)
+    state = fold(facts)  # an illegal ledger is refused here, before anything is written
     for digest, data in contents.items():
         if digest_bytes(data) != digest:
-            raise CodecError(f"the content {digest!r} was changed: its bytes are not those it names", do="get the string anew")
-    named = _named(facts)
-    if missing := named - contents.keys():
+            raise CodecError(f"the content {digest!r} was changed: its bytes are not those it names", do="export the session again")
+    digests = _find_all_content_digests(facts)
+    if missing := digests - contents.keys():
         raise CodecError(
             "this is a part of a session: what its facts name is not in it",
-            expected=f"{len(named)} contents",
+            expected=f"{len(digests)} contents",
             found=f"{len(missing)} of them missing, for example {min(missing)!r}",
-            do="get the string anew",
+            do="export the session again",
         )
-    if stray := envelope.children.keys() - _started_keys(state):
+    if stray := envelope.children.keys() - _find_started_keys(state):
         raise CodecError(f"it holds a child session of no call: {min(stray)[:80]!r}", do="check where it comes from")
     return {
         "session": envelope.session,
@@ -146,80 +148,79 @@ def _opened(envelope: _Envelope) -> dict[str, Any]:
         "contents": contents,
         "context": envelope.context if envelope.has_context else None,
         "has_context": envelope.has_context,
-        "children": {key: _opened(each) for key, each in envelope.children.items()},
+        "children": {key: _decode_envelope(each) for key, each in envelope.children.items()},
     }
 
 
-async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
-    """Put a copy into the session's store, or find that it is there. `LedgerExists` if another conversation is."""
-    await _check_all(session.store, session.id, arriving)
-    await _all_arrive(session.store, session.id, arriving, "move" if arriving["move"] else "copy")
+async def import_session(session: Session, decoded: Mapping[str, Any]) -> None:
+    """Write a decoded session to the store of the handle, unless it is there already. `LedgerExists` if another conversation is there."""
+    await _check_tree(session.store, session.id, decoded)
+    await _import_tree(session.store, session.id, decoded, "move" if decoded["move"] else "copy")
 
 
-async def _check_all(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
-    """Refuse a family before any of it is written, if the store has one of its sessions in another version."""
-    _, there = await read_with_identity(store, id)
-    _check(id, list(there), arriving["facts"])
-    for key, each in arriving["children"].items():
-        await _check_all(store, child_session_id(id, key), each)
+async def _check_tree(store: Store, id: str, decoded: Mapping[str, Any]) -> None:
+    """Refuse a session tree before anything is written, if the store has another version of one of its sessions."""
+    _, existing = await read_with_identity(store, id)
+    _contains_all(id, list(existing), decoded["facts"])
+    for key, each in decoded["children"].items():
+        await _check_tree(store, make_child_session_id(id, key), each)
 
 
-def _check(id: str, there: list[AnyFact], facts: list[AnyFact]) -> bool:
-    """Whether the store has all these facts; `LedgerExists` if it has others."""
-    if there[: len(facts)] == facts:
+def _contains_all(id: str, existing: list[AnyFact], facts: list[AnyFact]) -> bool:
+    """Return True if the existing facts begin with all these facts; `LedgerExists` if they differ."""
+    if existing[: len(facts)] == facts:
         return True
-    if facts[: len(there)] != there:
+    if facts[: len(existing)] != existing:
         raise LedgerExists(
             f"the store has another session {id!r}: the two went different ways",
             expected=f"a ledger that begins with the {len(facts)} loaded facts",
-            found=f"{len(there)} facts that differ",
+            found=f"{len(existing)} facts that differ",
             do='load it as a session of its own: workflow.load(text, id="another-name"); nothing was changed',
         )
     return False
 
 
-async def _all_arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Literal["copy", "move"]) -> None:
-    for key, each in arriving["children"].items():  # first, so that they are there when the call that waits for them is
-        await _all_arrive(store, child_session_id(id, key), each, kind)
+async def _import_tree(store: Store, id: str, decoded: Mapping[str, Any], kind: Literal["copy", "move"]) -> None:
+    for key, each in decoded["children"].items():  # child sessions first, so that no call waits for a missing one
+        await _import_tree(store, make_child_session_id(id, key), each, kind)
     while True:
         try:
-            return await _arrive(store, id, arriving, kind)
+            return await _import_one(store, id, decoded, kind)
         except LedgerConflict:
-            continue  # the same string is being loaded by somebody else, or its conversation goes on: look again
+            continue  # another process imports the same text, or the conversation there continues: compare again
 
 
-async def _arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Literal["copy", "move"]) -> None:
-    facts: list[AnyFact] = arriving["facts"]
-    born, read = await read_with_identity(store, id)
-    there = list(read)
-    if _check(id, there, facts):
+async def _import_one(store: Store, id: str, decoded: Mapping[str, Any], kind: Literal["copy", "move"]) -> None:
+    facts: list[AnyFact] = decoded["facts"]
+    existing_ledger_id, read = await read_with_identity(store, id)
+    existing = list(read)
+    if _contains_all(id, existing, facts):
         return
-    name = fresh_name()
-    opened = Opened(at=now_ms(), ledger=name, workflow=arriving["workflow"], origin=Origin(arriving["session"], len(facts), kind))
-    if there:  # what is there is how the copy begins: it was restored from a backup, perhaps, and the original may have gone on elsewhere
-        await store.append(id, len(there), [*facts[len(there) :], opened], contents=arriving["contents"], born=born)
+    ledger_id, contents = new_id(), decoded["contents"]
+    opened = Opened(at=now_ms(), ledger_id=ledger_id, workflow=decoded["workflow"], origin=Origin(decoded["session"], len(facts), kind))
+    if existing:  # the copy continues it: it was restored from a backup, for example, and the original session continued elsewhere
+        await store.append(id, len(existing), [*facts[len(existing) :], opened], contents=contents, ledger_id=existing_ledger_id)
         return
-    born = name
-    await store.append(id, 0, [*facts, opened], contents=arriving["contents"], born=born)
-    state: State = arriving["state"]  # it was folded to be checked: whoever opens the session need not do that again
-    state.session = id
+    await store.append(id, 0, [*facts, opened], contents=contents, ledger_id=ledger_id)
+    state: State = decoded["state"]  # it was folded for the checks, so the next handle need not fold it again
+    state.session_id = id
     state.apply(opened)
-    share_state(store, id, CachedState(born, state, measure(state.facts)))
+    cache_state(store, id, CachedState(ledger_id, state, measure_facts(state.facts)))
 
 
-def _started_keys(state: State) -> set[str]:
-    """The idempotency keys of the calls that were started: no other call has a child session."""
-    return {state.idempotency_key(fact.call) for fact in state.facts if isinstance(fact, CallStarted)}
+def _find_started_keys(state: State) -> set[str]:
+    """Return the idempotency keys of the calls that were started. No other call has a child session."""
+    return {state.make_idempotency_key(fact.call) for fact in state.facts if isinstance(fact, CallStarted)}
 
 
-def _named(facts: list[AnyFact]) -> set[str]:
-    """The digests of all contents that these facts name."""
-    return set().union(*map(contents_of, facts))
+def _find_all_content_digests(facts: list[AnyFact]) -> set[str]:
+    """Return the digests of all contents that these facts name."""
+    return set().union(*map(find_content_digests, facts))
 
 
-def _signature(text: str, key: bytes) -> str:
+def _sign(text: str, key: bytes) -> str:
     return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
-def _signed(text: str, signature: str, key: bytes) -> bool:
-    return hmac.compare_digest(_signature(text, key).encode(), signature.encode("utf-8", "surrogatepass"))
+def _is_signed(text: str, signature: str, key: bytes) -> bool:
+    return hmac.compare_digest(_sign(text, key).encode(), signature.encode("utf-8", "surrogatepass"))

@@ -1,6 +1,6 @@
-"""Making frames. May know: user code that contributes to a frame. Decides: what surrounds an agent's turn.
+"""Turn contexts: the instructions, tools and policy of an agent's turn, made from its definition and from user code.
 
-A frame is evaluated when control or a user's message arrives; until then the one that the last reply named is in force.
+A turn context is made when control or a user's message comes to the agent. Until then the context of the last reply stays in force.
 """
 
 from __future__ import annotations
@@ -8,147 +8,160 @@ from __future__ import annotations
 from typing import Any
 
 from legato.core.facts import RunOptions
-from legato.core.handoff_arguments import Arrival
+from legato.core.handoff_arguments import IncomingHandoff
 from legato.core.history_policies import Custom, Everything
-from legato.core.messages_to_model import handoff_note
+from legato.core.messages_to_model import handoff_received
 from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.core.state import State
-from legato.core.turn_context import Frame, ToolSpec, decode_frame, encode_frame
-from legato.core.view import visible
+from legato.core.turn_context import ToolSpec, TurnContext, decode_turn_context, encode_turn_context
+from legato.core.view import select_groups
 from legato.errors import BadInput
-from legato.runtime.definition import Definition, EncodedFrame, History, Provided, Turn, called
+from legato.runtime.definition import EncodedTurnContext, History, Provided, Turn, WorkflowDefinition, call_user_code
 from legato.runtime.ledger import Ledger
-from legato.runtime.transcript import accepted_messages
+from legato.runtime.transcript import list_accepted_messages
 
 
-class Frames:
-    """The frames of one session, as far as this driver has met them."""
+class TurnContexts:
+    """The turn contexts of one session, as far as this driver has used them."""
 
-    def __init__(self, definition: Definition, ledger: Ledger, context: Any, clients: ClientDefinitions | None = None) -> None:
+    def __init__(
+        self, definition: WorkflowDefinition, ledger: Ledger, context: Any, run_definitions: RunDefinitionsCache | None = None
+    ) -> None:
         self._definition = definition
-        self._clients = clients or ClientDefinitions(ledger)
+        self._run_definitions = run_definitions or RunDefinitionsCache(ledger)
         self._ledger = ledger
         self._context = context
-        self._known: dict[str, EncodedFrame] = {}
+        self._cache: dict[str, EncodedTurnContext] = {}
 
-    async def in_force(self, agent: str) -> EncodedFrame:
-        """The frame of the call that is owed now."""
+    async def get_current(self, agent: str) -> EncodedTurnContext:
+        """Return the turn context of the agent's next model request."""
         state = self._ledger.state
-        if state.frame:
-            encoded = self._known.get(state.frame) or await self._fetch(state.frame)
-            if encoded[1].agent == agent and encoded[1].options == self._options(agent):
-                return encoded  # else the workflow is another one by now, and asks its model in another way
-        encoded = await self._evaluate(agent, state)
-        self._known[encoded[0]] = encoded
+        if state.context_digest:
+            encoded = self._cache.get(state.context_digest) or await self._read_recorded(state.context_digest)
+            if encoded[1].agent == agent and encoded[1].options == self._describe_model_options(agent):
+                return encoded  # else the workflow was changed since, or the options of its model
+        encoded = await self._make_context(agent, state)
+        self._cache[encoded[0]] = encoded
         return encoded
 
-    def _options(self, agent: str) -> str:
-        """How the agent's model is asked, for the record."""
+    def _describe_model_options(self, agent: str) -> str:
+        """Return the options of the agent's model, as they are recorded."""
         text: str = getattr(self._definition.agents[agent].model, "options_text", "")
         return text
 
-    async def _fetch(self, digest: str) -> EncodedFrame:
-        data = await self._ledger.content(digest)
-        self._known[digest] = (digest, decode_frame(data), data)
-        return self._known[digest]
+    async def _read_recorded(self, digest: str) -> EncodedTurnContext:
+        data = await self._ledger.read_content(digest)
+        self._cache[digest] = (digest, decode_turn_context(data), data)
+        return self._cache[digest]
 
-    async def _evaluate(self, name: str, state: State) -> EncodedFrame:
+    async def _make_context(self, name: str, state: State) -> EncodedTurnContext:
         definition = self._definition
         agent = definition.agents[name]
-        arrived = state.arrived if state.arrived and state.arrived.target == name and state.active == name else None
-        history = history_in_force(definition, name, arrived)
-        added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived, state) else []
-        asked = await self._clients.definitions(state.run_options)
-        if added or asked is not NO_DEFINITIONS or agent.providers or not isinstance(agent.instructions, str):
-            return await self._surrounded(name, history, arrived, added, state, asked)
-        key = (name, history.spec, self._options(name))
-        constant = definition.constant_frames.get(key)
+        handoff = state.incoming_handoff
+        if handoff is not None and (handoff.target != name or state.active_agent != name):
+            handoff = None
+        history = find_history_policy(definition, name, handoff)
+        messages = []
+        if handoff is not None and _hides_handoff(history, handoff, state):
+            messages.append(handoff_received(handoff.source, handoff.reason, handoff.input))
+        run_definitions = await self._run_definitions.read(state.run_options)
+        if messages or run_definitions is not NO_DEFINITIONS or agent.context_providers or not isinstance(agent.instructions, str):
+            return await self._make_individual_context(name, history, handoff, messages, state, run_definitions)
+        key = (name, history.policy, self._describe_model_options(name))
+        constant = definition.constant_contexts.get(key)
         if constant is None:
-            constant = definition.constant_frames[key] = self._framed(name, agent.instructions, (), history)
+            constant = definition.constant_contexts[key] = self._encode(name, agent.instructions, (), history)
         return constant
 
-    async def _surrounded(
-        self, name: str, history: History, arrived: Arrival | None, added: list[str], state: State, asked: RunDefinitions
-    ) -> EncodedFrame:
-        """The frame that user code, or what a handoff brought, contributes to."""
+    async def _make_individual_context(
+        self,
+        name: str,
+        history: History,
+        handoff: IncomingHandoff | None,
+        messages: list[str],
+        state: State,
+        run_definitions: RunDefinitions,
+    ) -> EncodedTurnContext:
+        """Make a turn context to which user code, a handoff or a client contributes."""
         agent = self._definition.agents[name]
         instructions = agent.instructions
         if not isinstance(instructions, str):
-            instructions = await called(instructions, self._context)
+            instructions = await call_user_code(instructions, self._context)
             if not isinstance(instructions, str):
                 raise BadInput(
                     f"the instructions of agent {name!r} are not text",
                     found=type(instructions).__name__,
                     do="return a string from the function given as instructions=",
                 )
-        if agent.providers:
-            turn = Turn(self._context, self._ledger.session, name, accepted_messages(state), arrived)
-            for provider in agent.providers:
-                given = _provided(name, await called(provider, turn))
-                instructions = "\n\n".join(filter(None, (instructions, given.instructions)))
-                added.extend(given.messages)
-        return self._framed(name, instructions, tuple(added), history, asked)
+        if agent.context_providers:
+            turn = Turn(self._context, self._ledger.session_id, name, list_accepted_messages(state), handoff)
+            for provider in agent.context_providers:
+                provided = _check_contribution(name, await call_user_code(provider, turn))
+                instructions = "\n\n".join(filter(None, (instructions, provided.instructions)))
+                messages.extend(provided.messages)
+        return self._encode(name, instructions, tuple(messages), history, run_definitions)
 
-    def _framed(
-        self, name: str, instructions: str, messages: tuple[str, ...], history: History, asked: RunDefinitions = NO_DEFINITIONS
-    ) -> EncodedFrame:
+    def _encode(
+        self, name: str, instructions: str, messages: tuple[str, ...], history: History, run_definitions: RunDefinitions = NO_DEFINITIONS
+    ) -> EncodedTurnContext:
         definition = self._definition
         agent, rules = definition.agents[name], definition.graph.agents[name]
         tools = [ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools.values()]
         tools += [ToolSpec(edge.tool, edge.description, definition.edges[edge.source, edge.target].schema) for edge in rules.edges.values()]
-        tools += [tool for tool in asked.tools if tool.name not in agent.tools and tool.name not in rules.edges]
-        frame = Frame(
+        tools += [tool for tool in run_definitions.tools if tool.name not in agent.tools and tool.name not in rules.edges]
+        turn_context = TurnContext(
             agent=name,
             instructions=instructions,
             messages=messages,
             tools=tuple(tools),
-            history=history.spec,
-            output=agent.output.schema if agent.output else asked.output,
-            options=self._options(name),
+            history=history.policy,
+            output=agent.output_type.schema if agent.output_type else run_definitions.output,
+            options=self._describe_model_options(name),
         )
-        digest, data = encode_frame(frame)
-        return digest, frame, data
+        digest, data = encode_turn_context(turn_context)
+        return digest, turn_context, data
 
 
-def _provided(agent: str, given: object) -> Provided:
-    given = Provided(instructions=given) if isinstance(given, str) else Provided() if given is None else given
-    parts = [given.instructions, *given.messages] if isinstance(given, Provided) and type(given.messages) in (tuple, list) else [None]
-    if not isinstance(given, Provided) or not all(isinstance(part, str) for part in parts):
+def _check_contribution(agent: str, value: object) -> Provided:
+    """Return what a context provider contributes; `BadInput` if it returned something else."""
+    value = Provided(instructions=value) if isinstance(value, str) else Provided() if value is None else value
+    parts = [value.instructions, *value.messages] if isinstance(value, Provided) and type(value.messages) in (tuple, list) else [None]
+    if not isinstance(value, Provided) or not all(isinstance(part, str) for part in parts):
         raise BadInput(
-            f"a context provider of agent {agent!r} gave something that is no part of a frame",
+            f"a context provider of agent {agent!r} returned something that cannot be part of a turn context",
             expected="text for the instructions, Provided(instructions=..., messages=(...)), or None",
-            found=repr(given)[:80],
+            found=repr(value)[:80],
         )
-    return given
+    return value
 
 
-def history_in_force(definition: Definition, agent: str, arrived: Arrival | None) -> History:
-    """The policy of the edge by which control came, else the agent's own."""
-    edge = definition.edges.get((arrived.source, agent)) if arrived else None
+def find_history_policy(definition: WorkflowDefinition, agent: str, handoff: IncomingHandoff | None) -> History:
+    """Return the history policy of the handoff by which control came to the agent, else the agent's own policy."""
+    edge = definition.edges.get((handoff.source, agent)) if handoff else None
     return edge.history if edge and edge.history else definition.agents[agent].history
 
 
-def _hides(history: History, arrived: Arrival, state: State) -> bool:
-    """Whether the agent would not see, by this policy, the call that brought it control."""
-    if isinstance(history.spec, Everything) or not (arrived.reason or arrived.input):
+def _hides_handoff(history: History, handoff: IncomingHandoff, state: State) -> bool:
+    """Return True if the policy hides from the agent the handoff call that gave it control."""
+    if isinstance(history.policy, Everything) or not (handoff.reason or handoff.input):
         return False
-    if isinstance(history.spec, Custom):
-        return True  # what it will choose is not known yet
-    handed = next((group for group in reversed(state.groups) if group.handed_to == arrived.target), None)
-    return handed not in visible(state, history.spec, arrived.target)
+    if isinstance(history.policy, Custom):
+        return True  # its choice is not known yet
+    handoff_group = next((group for group in reversed(state.groups) if group.handed_to == handoff.target), None)
+    return handoff_group not in select_groups(state, history.policy, handoff.target)
 
 
-class ClientDefinitions:
-    """Reads what the options of runs name, each once."""
+class RunDefinitionsCache:
+    """A cache of run definitions: the tools and schemas of clients, which the options of runs name by digest."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._known: dict[str, RunDefinitions] = {}
+        self._cache: dict[str, RunDefinitions] = {}
 
-    async def definitions(self, options: RunOptions) -> RunDefinitions:
-        """Read the definitions that these options name."""
+    async def read(self, options: RunOptions) -> RunDefinitions:
+        """Return the definitions that these options name."""
         if not options.digest:
             return NO_DEFINITIONS
-        if options.digest not in self._known:
-            self._known[options.digest] = decode_definitions(await self._ledger.content(options.digest))
-        return self._known[options.digest]
+        if options.digest not in self._cache:
+            self._cache[options.digest] = decode_definitions(await self._ledger.read_content(options.digest))
+        return self._cache[options.digest]

@@ -1,29 +1,29 @@
-"""The slot that a driver works in, among those that its worker has."""
+"""The slots of a worker that its drivers work in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeAlias
 
-from legato.models.base import Model
+from legato.models.model import Model
 
-Done: TypeAlias = Callable[[object], None]
-"""Called when a model request that was admitted has ended."""
+OnRequestEnd: TypeAlias = Callable[[object], None]
+"""A function that is called when an admitted model request has ended."""
 
 
-class Slot:
-    """A slot that admits every model request. A driver that has a slot gives it up instead of waiting."""
+class WorkerSlot:
+    """A slot that admits every model request. A driver with a slot ends instead of waiting, so that another session can use the slot."""
 
-    refused: str = ""
-    """The model that has no slot left for this driver, once a request was refused. It begins nothing more then."""
+    refused_model: str = ""
+    """The name of the model whose request was refused. The driver starts nothing more once this is set."""
 
-    def admit(self, model: Model, attempt: int) -> Done | None:
-        """Let the driver request this model; what is returned is called when the request has ended. None: not now."""
-        return _ignore
+    def admit(self, model: Model, attempt: int) -> OnRequestEnd | None:
+        """Admit a request of this model, and return a function to call when the request has ended. None: it is refused for now."""
+        return _ignore_end
 
     def release(self) -> None:
-        """The driver has ended."""
+        """Free the slot, because the driver has ended."""
 
 
-def _ignore(_: object) -> None:
-    """Nothing is counted."""
+def _ignore_end(_: object) -> None:
+    """Do nothing: requests are not counted."""

@@ -1,4 +1,4 @@
-"""The HTTP API: workflows, their sessions and their questions, for browsers and other machines. `legato serve` runs it.
+"""The HTTP server for workflows: Legato's API, OpenAI's APIs, AG-UI and the console. `legato serve` runs it.
 
 with legato.server.serve(desk, store=SQLiteStore("desk.sqlite")) as server:
     print(server.url, server.token)
@@ -8,11 +8,11 @@ from legato.errors import BadInput, install_hint
 
 try:
     from legato.server.app import make_app
-    from legato.server.running import Server, serve
-    from legato.server.serving import Serving
+    from legato.server.server_runner import Server, serve
+    from legato.server.session_registry import SessionRegistry
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("ag_ui", "starlette", "uvicorn"):
         raise
-    raise BadInput(f"this needs {missing.name}, which is not installed", do=install_hint("server")) from None
+    raise BadInput(f"legato.server needs the package {missing.name!r}, which is not installed", do=install_hint("server")) from None
 
-__all__ = ["Server", "Serving", "make_app", "serve"]
+__all__ = ["Server", "SessionRegistry", "make_app", "serve"]

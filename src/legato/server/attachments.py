@@ -1,4 +1,4 @@
-"""Bytes of pictures and files, as clients send them within JSON."""
+"""Images and files that clients send within JSON."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from legato.errors import BadInput
 
 
 def decode_attachment(text: str) -> bytes:
-    """Decode base64; `BadInput` if it is none."""
+    """Decode base64; raises `BadInput` if the text is invalid."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise BadInput("a picture or file is sent as base64", do="encode its bytes with padding, and without line breaks") from None
+        raise BadInput("an image or file must be valid base64", do="encode its bytes with padding, and without line breaks") from None

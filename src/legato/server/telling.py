@@ -29,17 +29,17 @@ from legato.core.facts import (
     ModelRequestFailed,
     Usage,
 )
-from legato.core.messages import Message, parts_of, text_of
+from legato.core.messages import Message, render_content, to_parts
 from legato.core.pending_requests import Pending
-from legato.core.planner import Status, resting
-from legato.core.secret_arguments import masked
+from legato.core.planner import SessionStatus, derive_status_and_requests
+from legato.core.secret_arguments import mask_arguments
 from legato.core.state import State
-from legato.core.workflow_graph import Graph
+from legato.core.workflow_graph import WorkflowGraph
 from legato.errors import UnknownLedger
-from legato.inspection.hiding import shown_output
-from legato.runtime.driver import SETTLED
-from legato.runtime.event_cursor import Cursor
-from legato.runtime.event_projector import Screen
+from legato.inspection.secret_masks import mask_output
+from legato.runtime.driver import IDLE_STATUSES
+from legato.runtime.event_cursor import EventCursor
+from legato.runtime.event_projector import EventProjector
 from legato.runtime.events import Event, OutputData
 from legato.runtime.ledger import fold_in_slices
 from legato.runtime.session import Session
@@ -118,7 +118,7 @@ class Noted(Struct, frozen=True):
 class Rested(Struct, frozen=True):
     """Nothing more happens without people. `length`: of how many facts that is true."""
 
-    status: Status
+    status: SessionStatus
     pending: tuple[Pending, ...]
     error: str
     length: int
@@ -135,7 +135,7 @@ NOTED = ("loss", "cut_short", "model_failed", "tool_late", "tool_lost", "tool_pa
 class Teller:
     """Makes moments of events. `since`: how many facts are not told any more."""
 
-    def __init__(self, graph: Graph, state: State, since: int) -> None:
+    def __init__(self, graph: WorkflowGraph, state: State, since: int) -> None:
         self._graph = graph
         self._next = since
         self._replies = sum(isinstance(fact, ModelReplied) for fact in state.facts[:since])
@@ -166,7 +166,7 @@ class Teller:
             case "status", status:
                 yield from self._facts(state, event.position + 1)
                 yield from self._withdraw()
-                failed = state.failed.error if status == "failed" and state.failed else ""
+                failed = state.failed_request.error if status == "failed" and state.failed_request else ""
                 asked, self._asked = tuple(self._asked), []
                 yield Rested(status, asked, failed, event.position + 1)
             case kind, data if kind in NOTED:
@@ -187,7 +187,7 @@ class Teller:
     def _fact(self, state: State, position: int) -> Iterator[Moment]:
         match fact := state.facts[position]:
             case MessageReceived():
-                message = Message(role="user", parts=parts_of(fact.content), author_name=fact.author, position=position)
+                message = Message(role="user", parts=to_parts(fact.content), author_name=fact.author, position=position)
                 yield Heard(message, fact.key, position)
             case ModelReplied():
                 self._number[position] = self._replies
@@ -198,11 +198,11 @@ class Teller:
                         yield called
                 self._replies += 1
         for ref in list(self._open) if isinstance(fact, HandedOff) else _answered_by(fact):
-            call = state.call(ref)
+            call = state.find_call(ref)
             if ref in self._open and call is not None and call.output is not None and call.output.position == position:
                 called = self._open.pop(ref)
-                secrets = self._graph.secrets(called.agent, called.tool, state.options_of(ref.position))
-                output = text_of(shown_output(call, secrets))
+                secrets = self._graph.find_secret_arguments(called.agent, called.tool, state.options_of_reply(ref.position))
+                output = render_content(mask_output(call, secrets))
                 yield Ended(called, output, call.output.status, position)
         if isinstance(fact, HandedOff):
             yield HandedOver(fact.source, fact.target, fact.call, position)
@@ -222,19 +222,19 @@ def _open_at(state: State, length: int) -> Iterator[CallRef]:
     for position in range(length - 1, -1, -1):
         if isinstance(fact := state.facts[position], ModelReplied):
             for index, item in enumerate(fact.items):
-                call = state.call(CallRef(position, index)) if isinstance(item, Call) else None
+                call = state.find_call(CallRef(position, index)) if isinstance(item, Call) else None
                 if call is not None and (call.output is None or call.output.position >= length):
                     yield call.ref
             return
 
 
-def _called(ref: CallRef, reply: int, state: State, graph: Graph) -> Called:
+def _called(ref: CallRef, reply: int, state: State, graph: WorkflowGraph) -> Called:
     fact = state.facts[ref.position]
     assert isinstance(fact, ModelReplied)
     call = fact.items[ref.index]
     assert isinstance(call, Call)
-    options = state.options_of(ref.position)
-    arguments = masked(call.arguments, graph.secrets(fact.agent, call.tool, options))
+    options = state.options_of_reply(ref.position)
+    arguments = mask_arguments(call.arguments, graph.find_secret_arguments(fact.agent, call.tool, options))
     rules = graph.agents.get(fact.agent)
     theirs = rules.is_client_tool(call.tool, options) if rules is not None else options.offers(call.tool)
     return Called(ref, reply, fact.agent, call.tool, arguments, theirs)
@@ -262,12 +262,12 @@ async def recorded(session: Session, since: int, upto: int) -> list[Moment]:
     graph, state = session.workflow.definition.graph, session.state
     now = upto == state.length
     then = state if now else await fold_in_slices(state.facts[:upto], session.id)
-    status, pending = resting(then, graph) if not now else (session.status, session.pending)
+    status, pending = derive_status_and_requests(then, graph) if not now else (session.status, session.pending)
     events: list[Event] = []
-    screen = Screen(events.append, graph, Cursor(facts=since))
-    screen.show(then, upto)
-    if status in SETTLED:
-        screen.rest(then, status, pending if status == "pending" else [])
+    screen = EventProjector(events.append, graph, EventCursor(facts=since))
+    screen.show_facts(then, upto)
+    if status in IDLE_STATUSES:
+        screen.show_idle(then, status, pending if status == "pending" else [])
     teller = Teller(graph, then, since)
     return [moment for event in events for moment in teller.tell(event, then)]
 
@@ -290,18 +290,18 @@ async def first_rest(session: Session, after: int) -> int:
     """
     graph, facts = session.workflow.definition.graph, session.state.facts
     state = await fold_in_slices(facts[: after + 1], session.id)
-    if is_input(facts[after]) and resting(state, graph)[0] in SETTLED:
+    if is_input(facts[after]) and derive_status_and_requests(state, graph)[0] in IDLE_STATUSES:
         return state.length
     for fact in facts[after + 1 :]:
         state.apply(fact)
-        if resting(state, graph)[0] in SETTLED:
+        if derive_status_and_requests(state, graph)[0] in IDLE_STATUSES:
             return state.length
     return 0
 
 
 def is_input(fact: object) -> bool:
     """Whether somebody gave this to the conversation, from outside."""
-    return isinstance(fact, MessageReceived) or (isinstance(fact, Decided) and fact.from_outside)
+    return isinstance(fact, MessageReceived) or (isinstance(fact, Decided) and fact.is_from_caller)
 
 
 def usage_of(state: State, since: int, upto: int) -> Usage:

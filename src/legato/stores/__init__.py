@@ -1,6 +1,6 @@
-"""Where ledgers are kept: in memory, in a SQLite file, or in Postgres. `contract.py` says what every store promises.
+"""Stores of ledgers: in memory, in a SQLite file, or in Postgres. `contract.py` has the rules that every store keeps.
 
-What is not in memory is imported when it is first used: most of what it needs (sqlite3, psycopg, threads, locks) nobody else does.
+Only the memory store is imported at once. The others are imported at their first use: no other part of Legato needs sqlite3 or psycopg.
 """
 
 from importlib import import_module
@@ -11,30 +11,37 @@ from legato.stores.contract import Lease, LedgerInfo, Store
 from legato.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from legato.stores.copying import copy
-    from legato.stores.opening import open_store
-    from legato.stores.postgres import PostgresStore
-    from legato.stores.retiring import retire
-    from legato.stores.sqlite import SQLiteStore
+    from legato.stores.postgres.store import PostgresStore
+    from legato.stores.retirement import retire
+    from legato.stores.session_copy import copy
+    from legato.stores.sqlite.store import SQLiteStore
+    from legato.stores.store_urls import open_store
 
 __all__ = ["Lease", "LedgerInfo", "MemoryStore", "PostgresStore", "SQLiteStore", "Store", "copy", "open_store", "retire"]
 
-_LATER = {"PostgresStore": "postgres", "SQLiteStore": "sqlite", "open_store": "opening", "copy": "copying", "retire": "retiring"}
+_MODULES = {
+    "PostgresStore": "postgres.store",
+    "SQLiteStore": "sqlite.store",
+    "open_store": "store_urls",
+    "copy": "session_copy",
+    "retire": "retirement",
+}
+"""The module of each name that is imported at its first use."""
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for one that is found here
+if not TYPE_CHECKING:  # a type checker would accept any name as an attribute of this package
 
     def __getattr__(name: str) -> object:
-        if name not in _LATER:
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            found: object = getattr(import_module(f"legato.stores.{_LATER[name]}"), name)
+            value: object = getattr(import_module(f"legato.stores.{_MODULES[name]}"), name)
         except ModuleNotFoundError as error:
             if error.name != "psycopg":
                 raise
             raise BadInput("PostgresStore needs the package 'psycopg'", do=install_hint("postgres")) from None
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

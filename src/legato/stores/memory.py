@@ -1,7 +1,7 @@
-"""Ledgers in memory. May know: facts as objects. Decides: nothing that a process leaves behind.
+"""The store that keeps ledgers in memory.
 
-Facts are immutable, so the store keeps the very objects it was given: appending encodes nothing and reading decodes nothing.
-A fork copies references, never facts. One plain lock makes it right from several threads and event loops; it is held for
+Facts are immutable, so the store keeps the objects of its callers: appending encodes nothing and reading decodes nothing.
+A fork copies references, never facts. One plain lock makes the store safe for several threads and event loops; it is held for
 microseconds, so no event loop notices.
 """
 
@@ -19,89 +19,90 @@ from legato.core.child_session_ids import is_child_of
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch, next_epoch
-from legato.stores.forks import count_shared, find_unnamed_contents
-from legato.stores.live import Listeners, Waiters
-from legato.stores.refusals import (
-    bad_start,
+from legato.stores.delta_channel import LocalDeltaChannel
+from legato.stores.ledger_watchers import LedgerWatchers
+from legato.stores.shared_facts import count_shared_facts, find_unreferenced_contents
+from legato.stores.store_errors import (
     check_fork,
     check_lengths,
-    checked_tenant,
-    closed_store,
-    no_content,
-    not_born_so,
-    of_one_tenant,
-    unknown_ledger,
+    check_tenant_name,
+    closed_store_error,
+    nested_tenant_error,
+    start_position_error,
+    unknown_content_error,
+    unknown_ledger_error,
+    wrong_ledger_error,
 )
 
 if TYPE_CHECKING:
-    from legato.core.redaction import Erased, Erases
+    from legato.core.redaction import LedgerRedaction, Redactor
 
 
-class _Ledger:
-    """One ledger: its facts, and its contents with the position each was recorded at."""
+class _MemoryLedger:
+    """One ledger: its facts, and its contents with the position at which each was recorded."""
 
-    __slots__ = ("born", "contents", "epoch", "facts", "held", "name", "number", "origin", "rested", "shared", "touched")
+    __slots__ = ("contents", "epoch", "facts", "idle_at", "lease", "ledger_id", "name", "number", "origin", "shared", "touched")
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
-        self.born = ""
+        self.ledger_id = ""
         self.facts: list[AnyFact] = []
         self.contents: dict[str, tuple[int, bytes]] = {}
         self.epoch = 0  # the newest of its leases, and of those that its facts name
-        self.held: Lease | None = None
+        self.lease: Lease | None = None
         self.touched = 0
-        self.rested = 0
-        self.origin: _Ledger | None = None
-        self.shared = 0  # how many facts it has from there
+        self.idle_at = 0
+        self.origin: _MemoryLedger | None = None
+        self.shared = 0  # how many facts it shares with its origin
 
-    def keep(self, position: int, contents: Mapping[str, bytes] | None) -> None:
-        """Keep contents that facts from this position on name, unless they are here."""
+    def add_contents(self, position: int, contents: Mapping[str, bytes] | None) -> None:
+        """Add the contents of facts from this position on, unless the ledger has them."""
         for digest, body in (contents or {}).items():
             self.contents.setdefault(digest, (position, bytes(body)))
 
-    def erase(self, erased: Erased, dropped: frozenset[str]) -> None:
-        """Replace facts, append, and drop and add contents."""
-        for position, fact in erased.replaced.items():
+    def apply_redaction(self, redaction: LedgerRedaction, dropped: frozenset[str]) -> None:
+        """Replace and append facts, drop and add contents."""
+        for position, fact in redaction.replacements.items():
             self.facts[position] = fact
-        self.facts.extend(erased.added)
+        self.facts.extend(redaction.appended_facts)
         self.contents = {digest: body for digest, body in self.contents.items() if digest not in dropped}
-        self.contents.update(erased.contents)
+        self.contents.update(redaction.new_contents)
 
 
 class MemoryStore:
-    """A store for tests, scripts and sessions that need not outlive the process."""
+    """A store in memory, for tests, scripts and sessions that need not outlive the process."""
 
     def __init__(self) -> None:
-        self._tick = count(1)
+        self._counter = count(1)
         self._closed = False
         self._tenants: dict[str, MemoryStore] = {}
-        self._begin("")
+        self._reset("")
 
-    def _begin(self, tenant: str) -> None:
+    def _reset(self, tenant: str) -> None:
         self._tenant = tenant
         self._lock = threading.Lock()
-        self._ledgers: dict[str, _Ledger] = {}
-        self._waiters = Waiters()
-        self._listeners = Listeners()
+        self._ledgers: dict[str, _MemoryLedger] = {}
+        self._watchers = LedgerWatchers()
+        self._delta_channel = LocalDeltaChannel()
 
     def __repr__(self) -> str:
         return f"<MemoryStore: {len(self._ledgers)} ledgers{f' of {self._tenant!r}' if self._tenant else ''}>"
 
     def tenant(self, name: str) -> MemoryStore:
-        """The same store for one tenant: its ledgers alone. They are in a place of their own, so nothing can be mixed up."""
+        """Return the same store for one tenant. Its ledgers are in a mapping of their own, so nothing can be mixed up."""
         if self._tenant:
-            raise of_one_tenant(self._tenant)
+            raise nested_tenant_error(self._tenant)
         with self._lock:
-            if checked_tenant(name) not in self._tenants:
-                made = self._tenants[name] = copy.copy(self)
-                made._begin(name)
+            if check_tenant_name(name) not in self._tenants:
+                store = self._tenants[name] = copy.copy(self)
+                store._reset(name)
             return self._tenants[name]
 
     @property
-    def live(self) -> Listeners:
-        """What carries words while they are said; see `live.py`."""
-        return self._listeners
+    def delta_channel(self) -> LocalDeltaChannel:
+        """The delta channel within this process."""
+        return self._delta_channel
 
     async def append(
         self,
@@ -111,55 +112,55 @@ class MemoryStore:
         *,
         contents: Mapping[str, bytes] | None = None,
         durable: bool = False,
-        born: str = "",
+        ledger_id: str = "",
     ) -> int:
         """Record the facts at `expected` and return the new length."""
         newest = newest_epoch(facts)
         with self._lock:
             if self._closed:
-                raise closed_store()
-            kept = self._ledgers.get(ledger)
+                raise closed_store_error()
+            record = self._ledgers.get(ledger)
             if expected:
-                _check_birth(ledger, kept, born)
-            found = len(kept.facts) if kept else 0
+                _check_ledger_id(ledger, record, ledger_id)
+            found = len(record.facts) if record else 0
             if found != expected:
                 raise LedgerConflict(ledger, expected, found)
-            if kept is None:
-                kept = self._create(ledger)
+            if record is None:
+                record = self._create(ledger)
             if not expected:
-                kept.born = born
-            kept.facts.extend(facts)
-            kept.epoch = max(kept.epoch, newest)
-            kept.touched = next(self._tick)
-            kept.keep(expected, contents)
-            length = len(kept.facts)
-        self._waiters.wake(ledger, length)
+                record.ledger_id = ledger_id
+            record.facts.extend(facts)
+            record.epoch = max(record.epoch, newest)
+            record.touched = next(self._counter)
+            record.add_contents(expected, contents)
+            length = len(record.facts)
+        self._watchers.notify(ledger, length)
         return length
 
-    async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
-        """The facts from `start` on."""
+    async def read(self, ledger: str, start: int = 0, *, ledger_id: str = "") -> Sequence[AnyFact]:
+        """Return the facts from `start` on."""
         if start < 0:
-            raise bad_start(start)
+            raise start_position_error(start)
         with self._lock:
-            kept = self._find(ledger)
-            _check_birth(ledger, kept, born)
-            return kept.facts[start:] if kept else []
+            record = self._get(ledger)
+            _check_ledger_id(ledger, record, ledger_id)
+            return record.facts[start:] if record else []
 
-    async def born(self, ledger: str) -> str:
-        """The birth name."""
+    async def ledger_id(self, ledger: str) -> str:
+        """Return the ledger's id."""
         with self._lock:
-            kept = self._find(ledger)
-            return kept.born if kept and kept.facts else ""
+            record = self._get(ledger)
+            return record.ledger_id if record and record.facts else ""
 
     async def content(self, ledger: str, digest: str) -> bytes:
-        """What was recorded under this digest."""
+        """Return the content with this digest."""
         with self._lock:
-            kept = self._find(ledger)
-            if kept is None:
-                raise unknown_ledger(ledger)
-            if digest not in kept.contents:
-                raise no_content(ledger, digest)
-            return kept.contents[digest][1]
+            record = self._get(ledger)
+            if record is None:
+                raise unknown_ledger_error(ledger)
+            if digest not in record.contents:
+                raise unknown_content_error(ledger, digest)
+            return record.contents[digest][1]
 
     async def fork(
         self,
@@ -169,144 +170,144 @@ class MemoryStore:
         facts: Sequence[AnyFact],
         *,
         contents: Mapping[str, bytes] | None = None,
-        born: str = "",
-        of: str = "",
+        ledger_id: str = "",
+        parent_ledger_id: str = "",
         expected: int | None = None,
     ) -> int:
-        """Begin `new` with the first `at` facts of `ledger`, then `facts`."""
+        """Create `new` with the first `at` facts of `ledger`, then `facts`."""
         newest = newest_epoch(facts)
         with self._lock:
-            parent = self._existing(ledger, of)
-            branch = self._find(new)
+            parent = self._get_existing(ledger, parent_ledger_id)
+            branch = self._get(new)
             taken = branch is not None and bool(branch.facts)
-            check_fork(ledger, at, new, length=len(parent.facts), taken=taken, expected=expected)
+            check_fork(ledger, at, new, length=len(parent.facts), is_name_taken=taken, expected=expected)
             branch = branch or self._create(new)
-            branch.born = born
+            branch.ledger_id = ledger_id
             branch.facts = [*parent.facts[:at], *facts]
-            branch.contents = {digest: kept for digest, kept in parent.contents.items() if kept[0] < at}
-            branch.keep(at, contents)
+            branch.contents = {digest: content for digest, content in parent.contents.items() if content[0] < at}
+            branch.add_contents(at, contents)
             branch.epoch = max(branch.epoch, parent.epoch, newest)
             branch.origin, branch.shared = parent, at
-            branch.touched = next(self._tick)
+            branch.touched = next(self._counter)
             length = len(branch.facts)
-        self._waiters.wake(new, length)
+        self._watchers.notify(new, length)
         return length
 
-    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
-        """Erase words in the ledger, and in those that share them."""
+    async def redact(self, ledger: str, redactor: Redactor, *, ledger_id: str = "") -> Mapping[str, LedgerRedaction]:
+        """Erase text in the ledger, and in those that share it."""
         with self._lock:
-            kept = self._existing(ledger, born)
-            done = [(each, _erased(each, shared, erasing)) for each, shared in self._kin(kept)]
-            dropped = find_unnamed_contents(erased for _, erased in done)
-            for each, erased in done:
-                each.erase(erased, dropped)
-                if erased.added:
-                    each.touched = next(self._tick)
-            changed = {each.name: erased for each, erased in done if erased.replaced or erased.added}
+            record = self._get_existing(ledger, ledger_id)
+            redactions = [(each, _plan_redaction(each, shared, redactor)) for each, shared in self._related(record)]
+            dropped = find_unreferenced_contents(redaction for _, redaction in redactions)
+            for each, redaction in redactions:
+                each.apply_redaction(redaction, dropped)
+                if redaction.appended_facts:
+                    each.touched = next(self._counter)
+            changed = {each.name: redaction for each, redaction in redactions if redaction.replacements or redaction.appended_facts}
             lengths = {name: len(self._ledgers[name].facts) for name in changed}
         for name, length in lengths.items():
-            self._waiters.wake(name, length)
+            self._watchers.notify(name, length)
         return changed
 
-    def _kin(self, kept: _Ledger) -> Iterator[tuple[_Ledger, int]]:
-        """The ledger, and those that share facts with it by forks; how many facts each shares with it."""
+    def _related(self, record: _MemoryLedger) -> Iterator[tuple[_MemoryLedger, int]]:
+        """Yield the ledger and those that share facts with it by forks, with the number of facts that each shares with it."""
         for each in self._ledgers.values():
-            if shared := count_shared(kept, each, min(len(kept.facts), len(each.facts)), attrgetter("origin")):
+            if shared := count_shared_facts(record, each, min(len(record.facts), len(each.facts)), attrgetter("origin")):
                 yield each, shared
 
-    async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
-        """Remove the ledger and its children. What forks share lives on in them."""
+    async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, ledger_id: str = "") -> bool:
+        """Remove the ledger and its children. Facts that forks share stay in the forks."""
         with self._lock:
-            kept = self._find(ledger)
-            _check_birth(ledger, kept, born)
-            if kept is None or not kept.facts:
+            record = self._get(ledger)
+            _check_ledger_id(ledger, record, ledger_id)
+            if record is None or not record.facts:
                 return False
-            family = [kept, *self._children(ledger)]
-            check_lengths({each.name: len(each.facts) for each in family}, expected)
-            for each in family:
+            records = [record, *self._children(ledger)]
+            check_lengths({each.name: len(each.facts) for each in records}, expected)
+            for each in records:
                 del self._ledgers[each.name]
                 each.name = ""  # forks that name it as their parent see that it is gone
                 each.facts, each.contents = [], {}
             return True
 
     async def children(self, ledger: str) -> Sequence[LedgerInfo]:
-        """The ledgers of child sessions, at any depth."""
+        """Return the ledgers of child sessions, at any depth."""
         with self._lock:
             if self._closed:
-                raise closed_store()
-            return [_info(kept) for kept in self._children(ledger)]
+                raise closed_store_error()
+            return [_make_info(record) for record in self._children(ledger)]
 
-    def _children(self, ledger: str) -> list[_Ledger]:
+    def _children(self, ledger: str) -> list[_MemoryLedger]:
         names = sorted(name for name in self._ledgers if is_child_of(name, ledger))
-        return [kept for kept in map(self._ledgers.__getitem__, names) if kept.facts]
+        return [record for record in map(self._ledgers.__getitem__, names) if record.facts]
 
     async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
-        """The most recent ledgers first; those behind a line that was given before, to go on there."""
+        """Return ledgers, the most recent first. `after` is a line of an earlier result, to continue there."""
         with self._lock:
             if self._closed:
-                raise closed_store()
+                raise closed_store_error()
             recent = sorted(self._ledgers.values(), key=attrgetter("touched"), reverse=True)
-            full = [kept for kept in recent if kept.facts and (after is None or kept.touched < after.touched)]
-            return [_info(kept) for kept in full[: max(limit, 0)]]
+            full = [record for record in recent if record.facts and (after is None or record.touched < after.touched)]
+            return [_make_info(record) for record in full[: max(limit, 0)]]
 
-    async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
-        """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
+    async def list_runnable(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
+        """Return the ledgers that have grown since they were last idle and are not leased, the one with the oldest append first."""
         with self._lock:
             if self._closed:
-                raise closed_store()
-            seen = after.touched if after is not None else 0
-            all_behind = (kept for kept in self._ledgers.values() if kept.touched > seen)
-            waiting = [kept for kept in all_behind if len(kept.facts) > kept.rested and kept.held is None]
+                raise closed_store_error()
+            last_touched = after.touched if after is not None else 0
+            later = (record for record in self._ledgers.values() if record.touched > last_touched)
+            waiting = [record for record in later if len(record.facts) > record.idle_at and record.lease is None]
             waiting.sort(key=attrgetter("touched"))
-            return [_info(kept) for kept in waiting[: max(limit, 0)]]
+            return [_make_info(record) for record in waiting[: max(limit, 0)]]
 
     async def lease(self, ledger: str) -> Lease | None:
-        """Take the right to drive, or None while another holds it."""
+        """Take the right to drive, or return None while another driver has it."""
         with self._lock:
-            kept = self._find(ledger) or self._create(ledger)
-            if kept.held is not None:
+            record = self._get(ledger) or self._create(ledger)
+            if record.lease is not None:
                 return None
-            kept.epoch = next_epoch(ledger, kept.epoch)
-            kept.held = Lease(ledger, kept.epoch, kept.number)
-            return kept.held
+            record.epoch = next_epoch(ledger, record.epoch)
+            record.lease = Lease(ledger, record.epoch, record.number)
+            return record.lease
 
-    async def release(self, lease: Lease, *, rested: int | None = None) -> None:
-        """Give the right to drive back. Releasing a lease that is over is harmless."""
+    async def release(self, lease: Lease, *, idle_at: int | None = None) -> None:
+        """End a lease. Releasing a lease that has ended is harmless."""
         with self._lock:
-            kept = self._ledgers.get(lease.ledger)
-            if kept is not None and kept.held == lease:
-                kept.held = None
-                kept.rested = kept.rested if rested is None else rested
+            record = self._ledgers.get(lease.ledger)
+            if record is not None and record.lease == lease:
+                record.lease = None
+                record.idle_at = record.idle_at if idle_at is None else idle_at
 
-    async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
+    async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - a timeout is an answer here, not an error
         """Wait for the ledger to grow beyond `position` facts."""
 
-        async def length() -> int:
+        async def read_length() -> int:
             return self._length(ledger)
 
-        return await self._waiters.wait(ledger, position, timeout, length)
+        return await self._watchers.wait(ledger, position, timeout, read_length)
 
-    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
-        """Be told whenever the ledger grows beyond `position` facts."""
-        stop = self._waiters.watch(ledger, position, moved)
+    def watch(self, ledger: str, position: int, on_growth: Callable[[int], None]) -> Callable[[], None]:
+        """Call `on_growth` whenever the ledger grows beyond `position` facts, until the returned function is called."""
+        stop_watching = self._watchers.watch(ledger, position, on_growth)
         try:
-            self._waiters.wake(ledger, self._length(ledger))
+            self._watchers.notify(ledger, self._length(ledger))
         except BaseException:
-            stop()
+            stop_watching()
             raise
-        return stop
+        return stop_watching
 
     async def close(self) -> None:
-        """Forget everything. Closing twice is harmless, and closing a tenant's store does nothing: it ends with the one it came from."""
+        """Forget everything. Closing twice is harmless. A tenant's store is closed with the store that it came from, and not by itself."""
         if not self._tenant:
             for store in (self, *self._tenants.values()):
-                store._end()
+                store._close()
 
-    def _end(self) -> None:
+    def _close(self) -> None:
         with self._lock:
             self._closed = True
             self._ledgers.clear()
-        self._waiters.fail(closed_store())
+        self._watchers.close(closed_store_error())
 
     async def __aenter__(self) -> MemoryStore:
         return self
@@ -316,37 +317,37 @@ class MemoryStore:
 
     def _length(self, ledger: str) -> int:
         with self._lock:
-            kept = self._find(ledger)
-            return len(kept.facts) if kept else 0
+            record = self._get(ledger)
+            return len(record.facts) if record else 0
 
-    def _find(self, ledger: str) -> _Ledger | None:
+    def _get(self, ledger: str) -> _MemoryLedger | None:
         if self._closed:
-            raise closed_store()
+            raise closed_store_error()
         return self._ledgers.get(ledger)
 
-    def _existing(self, ledger: str, born: str) -> _Ledger:
-        kept = self._find(ledger)
-        _check_birth(ledger, kept, born)
-        if kept is None or not kept.facts:
-            raise unknown_ledger(ledger)
-        return kept
+    def _get_existing(self, ledger: str, ledger_id: str) -> _MemoryLedger:
+        record = self._get(ledger)
+        _check_ledger_id(ledger, record, ledger_id)
+        if record is None or not record.facts:
+            raise unknown_ledger_error(ledger)
+        return record
 
-    def _create(self, ledger: str) -> _Ledger:
-        kept = self._ledgers[ledger] = _Ledger(ledger, next(self._tick))
-        return kept
-
-
-def _info(kept: _Ledger) -> LedgerInfo:
-    return LedgerInfo(kept.name, len(kept.facts), kept.facts[-1].at, kept.origin.name if kept.origin else "", kept.touched)
+    def _create(self, ledger: str) -> _MemoryLedger:
+        record = self._ledgers[ledger] = _MemoryLedger(ledger, next(self._counter))
+        return record
 
 
-def _check_birth(ledger: str, kept: _Ledger | None, born: str) -> None:
-    """Refuse whoever means a ledger that is not there any more."""
-    length = len(kept.facts) if kept is not None else 0
-    if born and (kept is None or not length or kept.born != born):
-        raise not_born_so(ledger, length)
+def _make_info(record: _MemoryLedger) -> LedgerInfo:
+    return LedgerInfo(record.name, len(record.facts), record.facts[-1].at, record.origin.name if record.origin else "", record.touched)
 
 
-def _erased(kept: _Ledger, shared: int, erasing: Erases) -> Erased:
-    digests = erasing.looks_at(kept.facts, shared) & kept.contents.keys()
-    return erasing.erased(tuple(kept.facts), shared, {digest: kept.contents[digest][1] for digest in digests})
+def _check_ledger_id(ledger: str, record: _MemoryLedger | None, ledger_id: str) -> None:
+    """Raise `UnknownLedger` if the caller means a ledger that is not there any more."""
+    length = len(record.facts) if record is not None else 0
+    if ledger_id and (record is None or not length or record.ledger_id != ledger_id):
+        raise wrong_ledger_error(ledger, length)
+
+
+def _plan_redaction(record: _MemoryLedger, shared: int, redactor: Redactor) -> LedgerRedaction:
+    digests = redactor.find_needed_contents(record.facts, shared) & record.contents.keys()
+    return redactor.redact(tuple(record.facts), shared, {digest: record.contents[digest][1] for digest in digests})

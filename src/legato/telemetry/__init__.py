@@ -1,7 +1,7 @@
-"""OpenTelemetry for workflows, by the GenAI semantic conventions. Needs the extra `telemetry`; the SDK and its exporters are the user's.
+"""OpenTelemetry for workflows, by the GenAI semantic conventions. Needs the extra `telemetry`; the user installs the SDK and exporters.
 
-Off unless a workflow is instrumented; then every run is a trace: `invoke_workflow`, in it `invoke_agent` for each agent that had control,
-in that `chat` for each call of a model and `execute_tool` for each attempt of a tool.
+Only instrumented workflows are traced. Each run is a trace: `invoke_workflow`, in it `invoke_agent` for each agent that had control, in
+that `chat` for each model request and `execute_tool` for each attempt of a tool.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     content: bool = False,
 ) -> Workflow:
-    """The same workflow, whose runs are measured. Without providers the global ones are used.
+    """Return the workflow with telemetry for its runs. Without providers the global ones are used.
 
-    `content=True` also records what was said: messages, arguments of tools, their outputs, words of errors. Arguments marked `Secret` are
-    never part of it, nor is the caller's context.
+    `content=True` also records messages, tool arguments, tool outputs and the text of errors. Arguments marked `Secret` are
+    never recorded, nor is the caller's context.
 
         desk = instrument(desk)
     """
     if not isinstance(workflow, Workflow):
         raise BadInput("only a workflow can be instrumented", found=type(workflow).__name__, do="write instrument(builder.build())")
     try:
-        from legato.telemetry.spans import Telemetry
+        from legato.telemetry.spans import OpenTelemetryInstrumentation
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] != "opentelemetry":
             raise
         raise BadInput("telemetry needs the package 'opentelemetry-api'", do=install_hint("telemetry")) from None
-    return workflow.watched_by(Telemetry.of(tracer_provider, meter_provider, content))
+    return workflow.with_instrumentation(OpenTelemetryInstrumentation.create(tracer_provider, meter_provider, content))

@@ -1,7 +1,7 @@
-"""What drivers do, as spans and metrics. May know: OpenTelemetry's API. Decides: which span a fact belongs to.
+"""Spans and metrics of drives, by OpenTelemetry's API.
 
-A span begins when a model or a tool is set to work, and the fact that is recorded of it says how it ended. A trace is one run: spans
-survive neither a kill nor a resume, and nothing of them is in the ledger; the conversation's id joins the runs.
+A span begins when a model is requested or a tool is started, and the fact that is recorded about it says how it ended. A trace is one run:
+spans survive neither a kill nor a resume, and the ledger has nothing of them. The id of the conversation joins the runs.
 """
 
 from __future__ import annotations
@@ -33,288 +33,332 @@ from legato.core.facts import (
     MessageReceived,
     ModelReplied,
     ModelRequestFailed,
+    TerminationJudged,
     Usage,
 )
-from legato.core.messages import text_of
+from legato.core.messages import render_content
 from legato.core.pending_requests import Pending
-from legato.core.secret_arguments import masked
+from legato.core.secret_arguments import mask_arguments
 from legato.core.state import State
-from legato.core.view import Request
-from legato.runtime.definition import Definition
-from legato.telemetry.naming import SECONDS, TOKENS, Attributes, answered, model_named, replied, said, used
+from legato.core.view import ModelRequest
+from legato.runtime.definition import WorkflowDefinition
+from legato.telemetry.attributes import (
+    DURATION_BUCKETS_S,
+    TOKEN_BUCKETS,
+    Attributes,
+    model_attributes,
+    render_message,
+    render_reply,
+    reply_attributes,
+    usage_attributes,
+)
 
 
-class Telemetry(Struct, frozen=True, eq=False):
-    """Makes the spans of every drive."""
+class OpenTelemetryInstrumentation(Struct, frozen=True, eq=False):
+    """The instrumentation that creates spans for each drive of a workflow."""
 
     tracer: Tracer
-    tokens: Histogram
-    seconds: Histogram
-    content: bool
+    token_histogram: Histogram
+    duration_histogram: Histogram
+    records_content: bool
 
     @classmethod
-    def of(cls, tracer_provider: TracerProvider | None, meter_provider: MeterProvider | None, content: bool) -> Telemetry:
+    def create(
+        cls, tracer_provider: TracerProvider | None, meter_provider: MeterProvider | None, content: bool
+    ) -> OpenTelemetryInstrumentation:
         meter = metrics.get_meter("legato", version("legato"), meter_provider)
         return cls(
             tracer=trace.get_tracer("legato", version("legato"), tracer_provider),
-            tokens=meter.create_histogram(
-                "gen_ai.client.token.usage", "{token}", "Tokens used.", explicit_bucket_boundaries_advisory=TOKENS
+            token_histogram=meter.create_histogram(
+                "gen_ai.client.token.usage", "{token}", "Tokens used.", explicit_bucket_boundaries_advisory=TOKEN_BUCKETS
             ),
-            seconds=meter.create_histogram(
-                "gen_ai.client.operation.duration", "s", "How long it took.", explicit_bucket_boundaries_advisory=SECONDS
+            duration_histogram=meter.create_histogram(
+                "gen_ai.client.operation.duration",
+                "s",
+                "Duration of the operation.",
+                explicit_bucket_boundaries_advisory=DURATION_BUCKETS_S,
             ),
-            content=content,
+            records_content=content,
         )
 
-    def watch(self, definition: Definition, session: str) -> Spans:
-        return Spans(self, definition, session)
+    def start_drive(self, definition: WorkflowDefinition, session: str) -> DriveSpans:
+        return DriveSpans(self, definition, session)
 
 
-class Open(Struct, eq=False):
-    """A span that has begun, and what is known so far of its end."""
+class OpenSpan(Struct, eq=False):
+    """A span that has begun, and what is known about its end."""
 
     span: Span
-    begun: float
-    done: int | None = None
-    """When the work itself was over, if it is."""
+    started_at: float
+    ended_at_ns: int | None = None
+    """When the work ended, if it has."""
     error: str = ""
 
 
-class Spans:
+class DriveSpans:
     """The spans of one drive."""
 
-    def __init__(self, telemetry: Telemetry, definition: Definition, session: str) -> None:
-        self._to = telemetry
+    def __init__(self, telemetry: OpenTelemetryInstrumentation, definition: WorkflowDefinition, session: str) -> None:
+        self._instrumentation = telemetry
         self._definition = definition
         self._session = session
-        self._begun = time.perf_counter()
+        self._started_at = time.perf_counter()
         name = definition.graph.name
-        self._workflow = self._start(f"invoke_workflow {name}", "invoke_workflow", None, {"gen_ai.workflow.name": name})
+        self._workflow = self._start_span(f"invoke_workflow {name}", "invoke_workflow", None, {"gen_ai.workflow.name": name})
         self._agent: tuple[str, Span] | None = None
         self._agent_usage = Usage()
-        self._chat: Open | None = None
-        self._tools: dict[tuple[CallRef, int], Open] = {}
+        self._chat: OpenSpan | None = None
+        self._tools: dict[tuple[CallRef, int], OpenSpan] = {}
 
-    # -- while something is at work ----------------------------------------------------------------------------------------
+    # -- work in progress --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def asking(self, request: Request) -> Iterator[None]:
-        """A `chat` span, current for what the model's client does."""
-        model = model_named(self._definition.agents[request.agent].model.name)
+    def around_model_request(self, request: ModelRequest) -> Iterator[None]:
+        """Start a `chat` span, and make it current while the model's client runs."""
+        model = model_attributes(self._definition.agents[request.agent].model.name)
         attributes = {**model, "gen_ai.agent.name": request.agent, "legato.attempt": request.attempt}
-        span = self._start(f"chat {model['gen_ai.request.model']}", "chat", self._in(request.agent), attributes, SpanKind.CLIENT)
-        self._drop_chat()
-        self._chat = Open(span, time.perf_counter())
-        with self._working(self._chat):
+        span = self._start_span(
+            f"chat {model['gen_ai.request.model']}", "chat", self._agent_span(request.agent), attributes, SpanKind.CLIENT
+        )
+        self._end_unrecorded_chat()
+        self._chat = OpenSpan(span, time.perf_counter())
+        with self._use_span(self._chat):
             yield
 
     @contextmanager
-    def running(self, agent: str, tool: str, call: CallRef, attempt: int) -> Iterator[None]:
-        """An `execute_tool` span, current for what the tool does: an agent that works as a tool begins its own workflow in it."""
-        attributes = {**_tool(tool, call), "gen_ai.agent.name": agent, "legato.attempt": attempt}
-        span = self._start(f"execute_tool {tool}", "execute_tool", self._in(agent), attributes)
-        opened = self._tools[call, attempt] = Open(span, time.perf_counter())
-        with self._working(opened):
+    def around_tool_run(self, agent: str, tool: str, call: CallRef, attempt: int) -> Iterator[None]:
+        """Start an `execute_tool` span, and make it current while the tool runs: an agent as a tool starts its own workflow span in it."""
+        attributes = {**_tool_attributes(tool, call), "gen_ai.agent.name": agent, "legato.attempt": attempt}
+        span = self._start_span(f"execute_tool {tool}", "execute_tool", self._agent_span(agent), attributes)
+        open_span = self._tools[call, attempt] = OpenSpan(span, time.perf_counter())
+        with self._use_span(open_span):
             yield
 
     @contextmanager
-    def _working(self, opened: Open) -> Iterator[None]:
+    def _use_span(self, open_span: OpenSpan) -> Iterator[None]:
         try:
-            with use_span(opened.span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
+            with use_span(open_span.span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
                 yield
         except BaseException as error:
-            opened.error = type(error).__name__
+            open_span.error = type(error).__name__
             raise
         finally:
-            opened.done = time.time_ns()
+            open_span.ended_at_ns = time.time_ns()
 
-    # -- what became of it -------------------------------------------------------------------------------------------------
+    # -- recorded facts ----------------------------------------------------------------------------------------------------
 
-    def recorded(self, fact: AnyFact, position: int, state: State, leading: bool) -> None:
-        """The fact ends a span, is a span or an event; or says nothing here."""
+    def on_fact(self, fact: AnyFact, position: int, state: State, is_leading: bool) -> None:
+        """End the span of a fact, or record the fact as a span or an event."""
         match fact:
             case MessageReceived():
-                self._event("legato.said", position)
-                if self._to.content:
-                    self._workflow.set_attribute("gen_ai.input.messages", said("user", fact.content))
+                self._add_event("legato.said", position)
+                if self._instrumentation.records_content:
+                    self._workflow.set_attribute("gen_ai.input.messages", render_message("user", fact.content))
             case ModelReplied():
-                self._answered(fact, position, state)
+                self._on_model_reply(fact, position, state)
             case ModelRequestFailed():
-                self._attempted(fact, position)
+                self._on_model_failure(fact, position)
             case CallReturned():
-                self._returned(fact, position, state)
+                self._on_call_returned(fact, position, state)
             case CallLost() | CallPaused():
-                word = type(fact).__name__.lower()
-                unknown = "outcome_unknown" if isinstance(fact, CallLost) else ""
-                self._ended_tool(fact.call, fact.attempt, unknown, {"legato.position": position, "legato.outcome": word})
-                self._event(f"legato.tool.{word}", position, **_tool(_named(state, fact.call), fact.call))
+                outcome = "lost" if isinstance(fact, CallLost) else "paused"
+                error = "outcome_unknown" if isinstance(fact, CallLost) else ""
+                self._end_tool_span(fact.call, fact.attempt, error, {"legato.position": position, "legato.outcome": outcome})
+                self._add_event(f"legato.tool.{outcome}", position, **_tool_attributes(_tool_name(state, fact.call), fact.call))
             case ApprovalChecked(needed=True):
-                self._event("legato.approval.requested", position, **_tool(_named(state, fact.call), fact.call))
+                self._add_event("legato.approval.requested", position, **_tool_attributes(_tool_name(state, fact.call), fact.call))
             case Decided():
-                self._decided(fact, position, state)
-            case HandedOff() if leading:
-                self._handed_off(fact, position, state)
+                self._on_decision(fact, position, state)
+            case HandedOff() if is_leading:
+                self._on_handoff(fact, position, state)
             case GuardrailJudged(stop=True):
-                self._event("legato.judged", position, **{"legato.kind": fact.kind})
-            case AgentPrompted() | Compacted() | Cancelled():
-                self._event(f"legato.{type(fact).__name__.lower()}", position)
+                self._add_event("legato.judged", position, **{"legato.kind": fact.kind})
+            case TerminationJudged(stop=True):
+                self._add_event("legato.judged", position, **{"legato.kind": "termination"})
+            case AgentPrompted():
+                self._add_event("legato.prompted", position)
+            case Compacted():
+                self._add_event("legato.compacted", position)
+            case Cancelled():
+                self._add_event("legato.cancelled", position)
             case _:
                 pass
 
-    def _answered(self, fact: ModelReplied, position: int, state: State) -> None:
-        opened, self._chat = self._chat, None
-        if opened is None:
-            return  # made by another driver, whose span it is
-        told = answered(fact)
-        opened.span.set_attributes({**told, "legato.position": position})
-        for words in fact.losses:
-            opened.span.add_event("legato.loss", {"legato.words": words} if self._to.content else {})
-        if self._to.content:
+    def _on_model_reply(self, fact: ModelReplied, position: int, state: State) -> None:
+        open_span, self._chat = self._chat, None
+        if open_span is None:
+            return  # another driver made the request, and has its span
+        attributes = reply_attributes(fact)
+        open_span.span.set_attributes({**attributes, "legato.position": position})
+        for text in fact.losses:
+            open_span.span.add_event("legato.loss", {"legato.words": text} if self._instrumentation.records_content else {})
+        if self._instrumentation.records_content:
             graph = self._definition.graph
             options = state.options_at(fact.upto)
-            calls = {item.tool: graph.secrets(fact.agent, item.tool, options) for item in fact.items if hasattr(item, "tool")}
-            opened.span.set_attribute("gen_ai.output.messages", replied(fact, calls))
-        self._measured(fact.agent, fact.usage, fact.took, {"gen_ai.response.model": told["gen_ai.response.model"]})
-        _end(opened)
+            secrets = {
+                item.tool: graph.find_secret_arguments(fact.agent, item.tool, options) for item in fact.items if hasattr(item, "tool")
+            }
+            open_span.span.set_attribute("gen_ai.output.messages", render_reply(fact, secrets))
+        self._record_usage(fact.agent, fact.usage, fact.duration_ms, {"gen_ai.response.model": attributes["gen_ai.response.model"]})
+        _end_span(open_span)
 
-    def _attempted(self, fact: ModelRequestFailed, position: int) -> None:
-        opened, self._chat = self._chat, None
-        if opened is None:
+    def _on_model_failure(self, fact: ModelRequestFailed, position: int) -> None:
+        open_span, self._chat = self._chat, None
+        if open_span is None:
             return
-        kind = fact.code or opened.error or "error"
-        opened.span.set_attributes({**used(fact.usage), "legato.position": position})
-        self._measured(fact.agent, fact.usage, fact.took, {"error.type": kind})
-        _end(opened, kind, fact.error if self._to.content else "")
-        told = {"error.type": kind, "legato.attempt": fact.number, "legato.final": fact.final}
-        self._event("legato.model.failed", position, **told)
+        kind = fact.code or open_span.error or "error"
+        open_span.span.set_attributes({**usage_attributes(fact.usage), "legato.position": position})
+        self._record_usage(fact.agent, fact.usage, fact.duration_ms, {"error.type": kind})
+        _end_span(open_span, kind, fact.error if self._instrumentation.records_content else "")
+        attributes = {"error.type": kind, "legato.attempt": fact.attempt, "legato.final": fact.final}
+        self._add_event("legato.model.failed", position, **attributes)
 
-    def _returned(self, fact: CallReturned, position: int, state: State) -> None:
+    def _on_call_returned(self, fact: CallReturned, position: int, state: State) -> None:
         kind = "" if fact.status == "ok" else "tool_error" if fact.status == "error" else fact.status
-        told: Attributes = {"legato.position": position, "legato.outcome": fact.status, **_waited(state, fact.call, position)}
-        name = _named(state, fact.call)
+        attributes: Attributes = {
+            "legato.position": position,
+            "legato.outcome": fact.status,
+            **_decision_attributes(state, fact.call, position),
+        }
+        name = _tool_name(state, fact.call)
         if fact.late:
-            self._event("legato.tool.late", position, **_tool(name, fact.call), **told)
+            self._add_event("legato.tool.late", position, **_tool_attributes(name, fact.call), **attributes)
             return
-        words = text_of(fact.output)
-        call = state.call(fact.call)
-        if self._to.content and call is not None:
-            secrets = self._definition.graph.secrets(_agent(state, fact.call), name, state.options_of(fact.call.position))
-            told["gen_ai.tool.call.arguments"] = masked(call.arguments, secrets)
-            told["gen_ai.tool.call.result"] = words
-        if not self._ended_tool(fact.call, fact.attempt, kind, told, words if kind and self._to.content else ""):
-            self._event("legato.tool.answered", position, **_tool(name, fact.call), **{"legato.outcome": fact.status})
+        text = render_content(fact.output)
+        call = state.find_call(fact.call)
+        if self._instrumentation.records_content and call is not None:
+            secrets = self._definition.graph.find_secret_arguments(
+                _agent_name(state, fact.call), name, state.options_of_reply(fact.call.position)
+            )
+            attributes["gen_ai.tool.call.arguments"] = mask_arguments(call.arguments, secrets)
+            attributes["gen_ai.tool.call.result"] = text
+        if not self._end_tool_span(
+            fact.call, fact.attempt, kind, attributes, text if kind and self._instrumentation.records_content else ""
+        ):
+            self._add_event("legato.tool.answered", position, **_tool_attributes(name, fact.call), **{"legato.outcome": fact.status})
 
-    def _decided(self, fact: Decided, position: int, state: State) -> None:
-        told: Attributes = {"legato.kind": fact.kind, "legato.verdict": fact.verdict}
+    def _on_decision(self, fact: Decided, position: int, state: State) -> None:
+        attributes: Attributes = {"legato.kind": fact.kind, "legato.verdict": fact.verdict}
         if fact.call is not None:
-            told |= {**_tool(_named(state, fact.call), fact.call), **_waited(state, fact.call, position + 1)}
-        self._event("legato.decided", position, **told)
+            attributes |= {
+                **_tool_attributes(_tool_name(state, fact.call), fact.call),
+                **_decision_attributes(state, fact.call, position + 1),
+            }
+        self._add_event("legato.decided", position, **attributes)
 
-    def _handed_off(self, fact: HandedOff, position: int, state: State) -> None:
-        """A handoff is a tool that was called; no attribute for it is accepted yet, so these are our own."""
-        name = _named(state, fact.call)
-        ends = {"legato.handoff.source": fact.source, "legato.handoff.target": fact.target, "legato.position": position}
-        attributes = {**_tool(name, fact.call), "gen_ai.agent.name": fact.source, **ends}
-        self._start(f"execute_tool {name}", "execute_tool", self._in(fact.source), attributes).end()
-        self._leave_agent()
+    def _on_handoff(self, fact: HandedOff, position: int, state: State) -> None:
+        """Record a handoff as a tool call. The conventions have no attributes for handoffs yet, so these are Legato's own."""
+        name = _tool_name(state, fact.call)
+        handoff_attributes = {"legato.handoff.source": fact.source, "legato.handoff.target": fact.target, "legato.position": position}
+        attributes = {**_tool_attributes(name, fact.call), "gen_ai.agent.name": fact.source, **handoff_attributes}
+        self._start_span(f"execute_tool {name}", "execute_tool", self._agent_span(fact.source), attributes).end()
+        self._end_agent_span()
 
-    def ended(self, status: str, requests: Sequence[Pending], error: BaseException | None) -> None:
-        """The drive is over: what is still open will have no fact here."""
-        self._drop_chat()
+    def on_end(self, status: str, requests: Sequence[Pending], error: BaseException | None) -> None:
+        """End all open spans: their facts will not be recorded in this drive."""
+        self._end_unrecorded_chat()
         for call, attempt in list(self._tools):
-            self._ended_tool(call, attempt, self._tools[call, attempt].error or "left_running", {})
+            self._end_tool_span(call, attempt, self._tools[call, attempt].error or "left_running", {})
         for request in requests:
-            told: Attributes = {"legato.kind": request.kind, "legato.request": request.id}
-            self._event("legato.waits_for_people", None, **told, **({"gen_ai.tool.name": request.tool} if request.tool else {}))
-        self._leave_agent()
+            details: Attributes = {"legato.kind": request.kind, "legato.request": request.id}
+            self._add_event("legato.waits_for_people", None, **details, **({"gen_ai.tool.name": request.tool} if request.tool else {}))
+        self._end_agent_span()
         kind = type(error).__name__ if error is not None else "failed" if status == "failed" else ""
         self._workflow.set_attribute("legato.status", status)
-        seconds = time.perf_counter() - self._begun
+        seconds = time.perf_counter() - self._started_at
         attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": self._definition.graph.name}
-        self._to.seconds.record(seconds, {**attributes, "error.type": kind} if kind else attributes)
-        _end(Open(self._workflow, self._begun), kind, str(error) if error is not None and self._to.content else "")
+        self._instrumentation.duration_histogram.record(seconds, {**attributes, "error.type": kind} if kind else attributes)
+        _end_span(
+            OpenSpan(self._workflow, self._started_at),
+            kind,
+            str(error) if error is not None and self._instrumentation.records_content else "",
+        )
 
-    # -- parts ---------------------------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------------
 
-    def _start(self, name: str, operation: str, parent: Span | None, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Span:
-        told = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": self._session, **attributes}
+    def _start_span(
+        self, name: str, operation: str, parent: Span | None, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL
+    ) -> Span:
+        attributes = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": self._session, **attributes}
         context = set_span_in_context(parent) if parent is not None else None
-        return self._to.tracer.start_span(name, context, kind, told)
+        return self._instrumentation.tracer.start_span(name, context, kind, attributes)
 
-    def _in(self, agent: str) -> Span:
-        """The span of the agent that has control; the one before is over."""
+    def _agent_span(self, agent: str) -> Span:
+        """Return the span of the agent that has control; end that of the agent before."""
         if self._agent is None or self._agent[0] != agent:
-            self._leave_agent()
-            model = model_named(self._definition.agents[agent].model.name)
-            span = self._start(f"invoke_agent {agent}", "invoke_agent", self._workflow, {"gen_ai.agent.name": agent, **model})
+            self._end_agent_span()
+            model = model_attributes(self._definition.agents[agent].model.name)
+            span = self._start_span(f"invoke_agent {agent}", "invoke_agent", self._workflow, {"gen_ai.agent.name": agent, **model})
             self._agent, self._agent_usage = (agent, span), Usage()
         return self._agent[1]
 
-    def _leave_agent(self) -> None:
+    def _end_agent_span(self) -> None:
         if self._agent is not None:
-            self._agent[1].set_attributes(used(self._agent_usage))
+            self._agent[1].set_attributes(usage_attributes(self._agent_usage))
             self._agent[1].end()
             self._agent = None
 
-    def _event(self, name: str, position: int | None, **attributes: Any) -> None:
+    def _add_event(self, name: str, position: int | None, **attributes: Any) -> None:
         span = self._agent[1] if self._agent is not None else self._workflow
         span.add_event(name, {**attributes, "legato.position": position} if position is not None else attributes)
 
-    def _measured(self, agent: str, usage: Usage, took: int, more: Attributes) -> None:
+    def _record_usage(self, agent: str, usage: Usage, duration_ms: int, more: Attributes) -> None:
         self._agent_usage = self._agent_usage + usage
-        model = model_named(self._definition.agents[agent].model.name)
+        model = model_attributes(self._definition.agents[agent].model.name)
         attributes = {"gen_ai.operation.name": "chat", "gen_ai.agent.name": agent, **model, **more}
-        self._to.seconds.record(took / 1000, attributes)
+        self._instrumentation.duration_histogram.record(duration_ms / 1000, attributes)
         for kind, count in (("input", usage.input), ("output", usage.output)):
             if count:
-                self._to.tokens.record(count, {**attributes, "gen_ai.token.type": kind})
+                self._instrumentation.token_histogram.record(count, {**attributes, "gen_ai.token.type": kind})
 
-    def _drop_chat(self) -> None:
-        """End the span of a call that no fact tells of: nobody wanted its reply any more, or it was never sent."""
+    def _end_unrecorded_chat(self) -> None:
+        """End the span of a model request without a fact: its reply was not needed any more, or it was never sent."""
         if self._chat is not None:
-            _end(self._chat, self._chat.error or "unrecorded")
+            _end_span(self._chat, self._chat.error or "unrecorded")
             self._chat = None
 
-    def _ended_tool(self, call: CallRef, attempt: int, error: str, attributes: Attributes, words: str = "") -> bool:
-        opened = self._tools.pop((call, attempt), None)
-        if opened is None:
+    def _end_tool_span(self, call: CallRef, attempt: int, error: str, attributes: Attributes, text: str = "") -> bool:
+        open_span = self._tools.pop((call, attempt), None)
+        if open_span is None:
             return False
-        opened.span.set_attributes(attributes)
+        open_span.span.set_attributes(attributes)
         kind = {"error.type": error} if error else {}
-        self._to.seconds.record(time.perf_counter() - opened.begun, {"gen_ai.operation.name": "execute_tool", **kind})
-        _end(opened, error, words)
+        self._instrumentation.duration_histogram.record(
+            time.perf_counter() - open_span.started_at, {"gen_ai.operation.name": "execute_tool", **kind}
+        )
+        _end_span(open_span, error, text)
         return True
 
 
-def _end(opened: Open, error: str = "", words: str = "") -> None:
+def _end_span(open_span: OpenSpan, error: str = "", text: str = "") -> None:
     if error:
-        opened.span.set_attribute("error.type", error)
-        opened.span.set_status(Status(StatusCode.ERROR, words or error))
-    opened.span.end(opened.done)
+        open_span.span.set_attribute("error.type", error)
+        open_span.span.set_status(Status(StatusCode.ERROR, text or error))
+    open_span.span.end(open_span.ended_at_ns)
 
 
-def _tool(name: str, call: CallRef) -> Attributes:
+def _tool_attributes(name: str, call: CallRef) -> Attributes:
     return {"gen_ai.tool.name": name, "gen_ai.tool.type": "function", "gen_ai.tool.call.id": str(call)}
 
 
-def _waited(state: State, call: CallRef, upto: int) -> Attributes:
-    """What people last decided about a call, and how long it had waited for them. It was often decided before this run began."""
-    found = state.call(call)
-    about = [state.facts[position] for position in (found.decisions if found is not None else ()) if position < upto]
-    decided = next((index for index in reversed(range(len(about))) if isinstance(about[index], Decided)), None)
-    if decided is None:
+def _decision_attributes(state: State, call: CallRef, upto: int) -> Attributes:
+    """Return the last decision about a call, and how long the call had waited for it, often since before this run."""
+    call_state = state.find_call(call)
+    facts = [state.facts[position] for position in (call_state.decision_positions if call_state is not None else ()) if position < upto]
+    last = next((index for index in reversed(range(len(facts))) if isinstance(facts[index], Decided)), None)
+    if last is None:
         return {}
-    fact = about[decided]
-    assert isinstance(fact, Decided)
-    told: Attributes = {"legato.verdict": fact.verdict}
-    return {**told, "legato.waited_ms": max(0, fact.at - about[decided - 1].at)} if decided else told
+    decision = facts[last]
+    assert isinstance(decision, Decided)
+    attributes: Attributes = {"legato.verdict": decision.verdict}
+    return {**attributes, "legato.waited_ms": max(0, decision.at - facts[last - 1].at)} if last else attributes
 
 
-def _named(state: State, ref: CallRef) -> str:
-    call = state.call(ref)
+def _tool_name(state: State, ref: CallRef) -> str:
+    call = state.find_call(ref)
     return call.call.tool if call is not None else ""
 
 
-def _agent(state: State, ref: CallRef) -> str:
+def _agent_name(state: State, ref: CallRef) -> str:
     reply = state.facts[ref.position]
     return reply.agent if isinstance(reply, ModelReplied) else ""

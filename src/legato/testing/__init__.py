@@ -1,32 +1,32 @@
-"""The public test kit: scripted models and people, failing stores, conformance checks, the simulator and the crash sweep."""
+"""The public test kit: scripted models and users, failing stores, store checks, the simulator and the crash sweep."""
 
-from legato.testing.branches import branch_sweep
-from legato.testing.conformance import check_store
-from legato.testing.crash import SweepReport, crash_sweep
-from legato.testing.faults import Died, FailingStore, Fault
-from legato.testing.loop import Deadlock, SimulatedLoop, Timeline
-from legato.testing.people import Person
-from legato.testing.promises import Deed, Rules, Violation, check_promises
-from legato.testing.scripted import ScriptedModel, call, handoff
+from legato.testing.branch_sweeps import branch_sweep
+from legato.testing.crash_sweeps import SweepReport, crash_sweep
+from legato.testing.failing_store import Died, FailingStore, Fault
+from legato.testing.promise_checks import ToolExecution, Violation, WorkflowRules, check_promises
+from legato.testing.scripted_models import ScriptedModel, call, handoff
+from legato.testing.scripted_users import ScriptedUser
+from legato.testing.simulated_event_loop import Deadlock, SimulatedLoop, Timeline
 from legato.testing.simulator import Report, simulate
-from legato.testing.story import Story, Told, World
+from legato.testing.store_conformance import check_store
+from legato.testing.story import Story, StoryResult, World
 
 __all__ = [
     "Deadlock",
-    "Deed",
     "Died",
     "FailingStore",
     "Fault",
-    "Person",
     "Report",
-    "Rules",
     "ScriptedModel",
+    "ScriptedUser",
     "SimulatedLoop",
     "Story",
+    "StoryResult",
     "SweepReport",
     "Timeline",
-    "Told",
+    "ToolExecution",
     "Violation",
+    "WorkflowRules",
     "World",
     "branch_sweep",
     "call",

@@ -1,9 +1,9 @@
-"""The simulator: a workflow under thousands of random schedules, every promise checked. May know: everything public. Decides: by dice.
+"""The simulator: runs a workflow under thousands of random schedules and checks every promise.
 
-One seed is one schedule, the same in every run: models that reply anything, tools that dawdle, fail and hang, people who answer in any
-order, twice and at once, who speak in the middle, cancel, fork, and have words erased; two processes on one session that die at any
-operation, come back, and lose their leases wrongly; a store that fails. All of it in virtual time, in a millisecond or two. Then the dust
-settles, what happened is checked by `check_promises`, `check_families` and `check_effects`, and a last message must still get its answer.
+One seed is one schedule, the same in every run. Models reply anything. Tools are slow, fail and hang. Users answer in any order, twice and
+at once, send messages in the middle of a run, cancel, fork and redact. Up to two processes share a session, die at any operation, restart,
+and wrongly lose their leases. The store fails. All of it runs in virtual time, in a millisecond or two. Then the faults end, a last message
+must still get its answer, and `check_promises`, `check_session_trees` and `check_effects` check what happened.
 
 >>> from legato import Agent, HandoffBuilder
 >>> from legato.testing import ScriptedModel
@@ -24,98 +24,99 @@ from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from legato.core.child_session_ids import root_session_id
+from legato.core.child_session_ids import find_root_session_id
 from legato.core.facts import (
     AnyFact,
     Call,
     Cancelled,
-    Item,
     MessageReceived,
     ModelReplied,
     ModelRequestFailed,
     Opened,
+    OutputText,
     Reasoning,
     Redacted,
     Refusal,
+    ReplyItem,
     Usage,
-    Words,
 )
-from legato.core.messages import Sendable
-from legato.core.messages_to_model import ERASED
-from legato.core.redaction import Erased, Erases
-from legato.core.view import Request
+from legato.core.messages import MessageInput
+from legato.core.messages_to_model import REDACTED_TEXT
+from legato.core.redaction import LedgerRedaction, Redactor
+from legato.core.view import ModelRequest
 from legato.core.workflow_graph import HANDOFF_PREFIX
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
-from legato.models.base import Emit, Model, Reply
+from legato.models.model import Emit, Model, ModelReply
 from legato.runtime.clock import now_ms
 from legato.stores.memory import MemoryStore
-from legato.testing.actors import Actor
-from legato.testing.effects import EffectLog, check_effects
-from legato.testing.families import check_families
-from legato.testing.faults import Died, FailingStore
-from legato.testing.loop import Deadlock, Endless, SimulatedLoop, Timeline
-from legato.testing.promises import Deed, Violation, check_promises, is_recorded
-from legato.testing.sampling import sample
-from legato.testing.stage import SimulatedError, Stage, current_schedule, words_of
-from legato.testing.waiting import check_waiting
+from legato.testing.child_session_checks import check_child_sessions
+from legato.testing.effect_log import EffectLog, check_effects
+from legato.testing.failing_store import Died, FailingStore
+from legato.testing.promise_checks import ToolExecution, Violation, check_promises, is_recorded
+from legato.testing.schema_samples import sample_schema
+from legato.testing.session_tree_checks import check_session_trees
+from legato.testing.simulated_event_loop import Deadlock, SimulatedLoop, StepLimitExceeded, Timeline
+from legato.testing.simulated_users import SimulatedUser
+from legato.testing.simulated_workflow import SimulatedError, SimulatedWorkflow, current_schedule, get_message_text
 from legato.tools import Tool, ToolContext
 from legato.workflow.workflow import Workflow
 
-MOST_STEPS = 60_000
-"""Steps of the event loops that one schedule may take; one that takes more is a violation."""
+MAX_STEPS = 60_000
+"""Event loop steps that one schedule may take. More steps are a violation."""
 
-LONG_THOUGHT = 2.0
-"""Seconds that a model sometimes thinks, in which others do something."""
+LONG_THINKING_S = 2.0
+"""How long some model requests take, so that other users and processes act meanwhile."""
 
-SILENCE_S = 8.0
-"""Seconds that a provider is sometimes silent."""
+PROVIDER_SILENCE_S = 8.0
+"""How long some providers send nothing."""
 
 RETRY_AFTER_S = (0.01, 0.01, 0.01, 1.5, 400.0)
-"""What a provider that is busy asks to wait. The last is more than a session waits by itself."""
+"""The `retry_after` values of busy providers. The last is longer than a session waits by itself."""
 
 
 @dataclass
 class Report:
-    """What was played, and what was broken: `violations` pairs each with its seed."""
+    """Counts of what was simulated, and the violations found, each with its seed."""
 
     schedules: int = 0
-    traces: set[int] = field(default_factory=set, repr=False)
+    trace_digests: set[int] = field(default_factory=set, repr=False)
     facts: int = 0
     deaths: int = 0
     faults: int = 0
     requests: int = 0
-    deeds: int = 0
+    tool_executions: int = 0
     forks: int = 0
-    erasures: int = 0
+    redactions: int = 0
     steps: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
-    story: list[str] = field(default_factory=list, repr=False)
+    trace: list[str] = field(default_factory=list, repr=False)
 
     @property
-    def distinct(self) -> int:
-        """How many schedules left different traces of facts and deeds."""
-        return len(self.traces)
+    def distinct_schedules(self) -> int:
+        """The number of schedules with different facts and tool executions."""
+        return len(self.trace_digests)
 
     def format_counts(self) -> str:
-        """What was played, in figures."""
+        """Render the counts as one line."""
         return (
-            f"{self.schedules:,} schedules ({self.distinct:,} distinct), {self.facts:,} facts, {self.requests:,} requests, "
-            f"{self.deeds:,} deeds, {self.deaths:,} deaths, {self.faults:,} store faults, {self.forks:,} forks, {self.erasures:,} erasures"
+            f"{self.schedules:,} schedules ({self.distinct_schedules:,} distinct), {self.facts:,} facts, {self.requests:,} requests, "
+            f"{self.tool_executions:,} tool executions, {self.deaths:,} process deaths, {self.faults:,} store faults, "
+            f"{self.forks:,} forks, {self.redactions:,} redactions"
         )
 
     def add(self, other: Report) -> None:
-        """Take in what another report counted."""
-        self.traces |= other.traces
+        """Add the counts and violations of another report."""
+        self.trace_digests |= other.trace_digests
         self.violations += other.violations
-        self.story += other.story
+        self.trace += other.trace
         for each in fields(self):
             if isinstance(count := getattr(self, each.name), int):
                 setattr(self, each.name, count + getattr(other, each.name))
 
     def __str__(self) -> str:
         counts = f"{self.format_counts()}: "
-        told = [f"  seed {seed}: {violation}" for seed, violation in self.violations[:20]]
-        return "\n".join([counts + (f"{len(self.violations)} violations" if self.violations else "no violation"), *told])
+        lines = [f"  seed {seed}: {violation}" for seed, violation in self.violations[:20]]
+        return "\n".join([counts + (f"{len(self.violations)} violations" if self.violations else "no violation"), *lines])
 
 
 def simulate(
@@ -124,40 +125,40 @@ def simulate(
     *,
     trace: bool = False,
     real_tools: bool = False,
-    stop_at: int | None = None,
-    model: Callable[[Model], Model] | None = None,
-    message: Callable[[str], Sendable | Iterable[Sendable]] | None = None,
+    max_violations: int | None = None,
+    wrap_model: Callable[[Model], Model] | None = None,
+    make_message: Callable[[str], MessageInput | Iterable[MessageInput]] | None = None,
 ) -> Report:
-    """Play the workflow once per seed and check every promise.
+    """Simulate the workflow once per seed and check every promise.
 
-    `workflow` may be a function of the seed. Models are replaced; so are the bodies of tools, unless
-    `real_tools` says that they may really run. `trace=True` keeps the whole story of what happened in `report.story`; `stop_at`
-    ends the simulation after that many violations. `model` may put something between the workflow and the played model: a wire.
-    `message` says what a person sends for some words: those words first, then a picture, say.
+    `workflow` may be a function of the seed. Models are replaced, and so are the bodies of tools, unless `real_tools` is set.
+    `trace=True` keeps every step in `report.trace`. The simulation ends after `max_violations`. `wrap_model` returns the model to use
+    in place of the simulated one, for example one that reaches it over HTTP. `make_message` returns what a user sends for a text:
+    it must begin with that text, and may add an image, for example.
     """
-    return play_schedules(Schedule, workflow, seeds, trace, real_tools, stop_at, model, message)
+    return run_schedules(Schedule, workflow, seeds, trace, real_tools, max_violations, wrap_model, make_message)
 
 
-def play_schedules(
-    kind: type[Schedule],
+def run_schedules(
+    schedule_type: type[Schedule],
     workflow: Workflow | Callable[[int], Workflow],
     seeds: Iterable[int],
     trace: bool,
     real_tools: bool,
-    stop_at: int | None,
-    model: Callable[[Model], Model] | None,
-    message: Callable[[str], Sendable | Iterable[Sendable]] | None,
+    max_violations: int | None,
+    wrap_model: Callable[[Model], Model] | None,
+    make_message: Callable[[str], MessageInput | Iterable[MessageInput]] | None,
 ) -> Report:
-    """Play a kind of schedule once per seed, as `simulate` does."""
-    report = kind.report_type()
-    known: tuple[Workflow, Stage] | None = None
+    """Run one schedule of this type per seed, as `simulate` does."""
+    report = schedule_type.report_type()
+    prepared: tuple[Workflow, SimulatedWorkflow] | None = None
     for seed in seeds:
         chosen = workflow if isinstance(workflow, Workflow) else workflow(seed)
-        if known is None or known[0] is not chosen:
-            known = chosen, Stage(chosen, real_tools, model, message)
-        schedule = kind(known[1], seed, trace)
-        schedule.play(report)
-        if stop_at is not None and len(report.violations) >= stop_at:
+        if prepared is None or prepared[0] is not chosen:
+            prepared = chosen, SimulatedWorkflow(chosen, real_tools, wrap_model, make_message)
+        schedule = schedule_type(prepared[1], seed, trace)
+        schedule.run(report)
+        if max_violations is not None and len(report.violations) >= max_violations:
             break
     return report
 
@@ -165,444 +166,458 @@ def play_schedules(
 # -- one schedule ----------------------------------------------------------------------------------------------------------
 
 
-current_process: ContextVar[Process] = ContextVar("process")
+current_process: ContextVar[SimulatedProcess] = ContextVar("process")
 
 
-class Process:
-    """One life of one process: a loop, a store handle, and what its people do in it."""
+class SimulatedProcess:
+    """One process until its death: an event loop, a store handle, and the users who work through it."""
 
     def __init__(self, schedule: Schedule, name: int) -> None:
         self.schedule = schedule
         self.name = name
         self.loop = SimulatedLoop(schedule.timeline)
-        self.store = FailingStore(schedule.base, self._plan, delay=self._delay if schedule.dice.random() < 0.5 else None)
-        self.store.on_death = self._gone
-        self.stores = [self.store]  # those that anybody in it uses
-        self.left = 0  # people who are not done yet
-        dice = schedule.dice
-        self._dies_at = dice.randrange(1, 60) if dice.random() < 0.35 and not schedule.calm else 0
-        self._dies_when = "before" if dice.random() < 0.5 else "after"
-        self._dies_in_effect = dice.randrange(1, 8) if dice.random() < 0.2 and not schedule.calm else 0
-        self._fails_at = dice.randrange(1, 60) if dice.random() < 0.2 and not schedule.calm else 0
-        self._fails_for = 1 if dice.random() < 0.7 else dice.randrange(2, 12)
-        self._fails_when = "before" if dice.random() < 0.5 else "after"
-        self._fails_with = dice.choice((StoreError, StoreFull, StoreLocked))
+        self.store = FailingStore(schedule.store, self._plan_fault, delay=self._delay if schedule.rng.random() < 0.5 else None)
+        self.store.on_death = self._on_death
+        self.stores = [self.store]  # every store handle that its users open
+        self.active_users = 0  # users with remaining actions
+        rng = schedule.rng
+        self._dies_at = rng.randrange(1, 60) if rng.random() < 0.35 and not schedule.is_settling else 0
+        self._dies_when = "before" if rng.random() < 0.5 else "after"
+        self._dies_in_effect = rng.randrange(1, 8) if rng.random() < 0.2 and not schedule.is_settling else 0
+        self._fails_at = rng.randrange(1, 60) if rng.random() < 0.2 and not schedule.is_settling else 0
+        self._fails_for = 1 if rng.random() < 0.7 else rng.randrange(2, 12)
+        self._fails_when = "before" if rng.random() < 0.5 else "after"
+        self._fails_with = rng.choice((StoreError, StoreFull, StoreLocked))
 
-    def _plan(self, operation: str, when: str, number: int) -> BaseException | None:
+    def _plan_fault(self, operation: str, when: str, number: int) -> BaseException | None:
         if number == self._dies_at and when == self._dies_when:
             return Died(f"{when} {operation}")
-        # A store whose lease fails has not given it, and one that cannot take it back is no store.
-        sound = operation == "release" or (operation == "lease" and when == "after")
-        if self._fails_at and not sound and when == self._fails_when and 0 <= number - self._fails_at < self._fails_for:
+        # The contract allows neither: a failed `lease` has granted nothing, and `release` always succeeds.
+        is_excluded = operation == "release" or (operation == "lease" and when == "after")
+        if self._fails_at and not is_excluded and when == self._fails_when and 0 <= number - self._fails_at < self._fails_for:
             self.schedule.report.faults += 1
-            self.schedule.tell(f"process {self.name}: store fails {when} {operation}")
+            self.schedule.add_trace(f"process {self.name}: the store fails {when} {operation}")
             return self._fails_with(f"simulated, {when} {operation}")
         return None
 
     async def _delay(self) -> None:
-        chance = self.schedule.dice.random()
+        chance = self.schedule.rng.random()
         if chance < 0.2:
             await asyncio.sleep(0.0 if chance < 0.1 else chance * 0.05)
 
-    def effect(self, where: str) -> None:
-        """A boundary of an effect: the process may end here."""
-        if self._dies_in_effect and not self.schedule.calm:
+    def pass_effect_boundary(self, where: str) -> None:
+        """Count the boundary of an effect, and die here if that is planned."""
+        if self._dies_in_effect and not self.schedule.is_settling:
             self._dies_in_effect -= 1
             if not self._dies_in_effect:
                 raise self.store.die(where)
 
-    def _gone(self) -> None:
+    def _on_death(self) -> None:
         self.loop.kill()
-        self.schedule.died(self)
+        self.schedule.on_process_death(self)
 
-    def start(self, actor: Actor) -> None:
-        """Let somebody act in this process."""
-        self.left += 1
+    def start_user(self, user: SimulatedUser) -> None:
+        """Run a user's actions as a task of this process."""
+        self.active_users += 1
         context = self.schedule.timeline.context.copy()
         context.run(current_schedule.set, self.schedule)
         context.run(current_process.set, self)
-        self.loop.create_task(self._play(actor), context=context)
+        self.loop.create_task(self._run_user(user), context=context)
 
-    async def _play(self, actor: Actor) -> None:
-        await actor.play(self)
-        self.left -= 1
-        self.schedule.busy.discard(actor)
+    async def _run_user(self, user: SimulatedUser) -> None:
+        await user.run(self)
+        self.active_users -= 1
+        self.schedule.active_users.discard(user)
 
 
 class Schedule:
-    """One seed, played. What a harness may play in another way has a name without `_`."""
+    """The simulation of one seed. A harness may override the methods without a leading `_`."""
 
     report_type: type[Report] = Report
 
-    def __init__(self, stage: Stage, seed: int, trace: bool = False) -> None:
-        self.stage = stage
+    def __init__(self, simulated_workflow: SimulatedWorkflow, seed: int, trace: bool = False) -> None:
+        self.simulated_workflow = simulated_workflow
         self.seed = seed
         self.timeline = Timeline(seed)
-        self.dice = self.timeline.random
-        self.base = self.make_store()
-        self.lease_was_lost = False  # then an attempt goes on that others have taken for lost
-        self.effects = EffectLog()
-        self.calm = False
+        self.rng = self.timeline.random
+        self.store = self.make_store()
+        self.has_lost_lease = False  # if so, an attempt that was declared lost may still be running
+        self.effect_log = EffectLog()
+        self.is_settling = False
         self.report = self.report_type()
-        self.processes: list[Process] = []
-        self.busy: set[Actor] = set()
-        self.homes: dict[Actor, int] = {}
-        self.deeds: list[Deed] = []
-        self.requests: list[tuple[Request, Reply | None]] = []
-        self.judged: list[list[str]] = []
-        self.broken: list[Violation] = []
-        self.said: dict[str, list[int]] = {}  # words -> [attempts to deliver, of those with success, with a key]
-        self.accepted: Counter[str] = Counter()
+        self.processes: list[SimulatedProcess] = []
+        self.active_users: set[SimulatedUser] = set()
+        self.process_names: dict[SimulatedUser, int] = {}
+        self.executions: list[ToolExecution] = []
+        self.requests: list[tuple[ModelRequest, ModelReply | None]] = []
+        self.termination_inputs: list[list[str]] = []
+        self.violations: list[Violation] = []
+        self.deliveries: dict[str, list[int]] = {}  # text -> [attempts to deliver, successful attempts, 1 if sent with a key]
+        self.answer_counts: Counter[str] = Counter()
         self.branches: list[str] = ["s"]
-        self.told: list[str] | None = [] if trace else None
-        self._words = 0
+        self.trace: list[str] | None = [] if trace else None
+        self._message_count = 0
 
-    def tell(self, what: str) -> None:
-        """Keep it for the trace, if there is one."""
-        if self.told is not None:
-            self.told.append(f"{self.timeline.now:9.4f}  {what}")
+    def add_trace(self, line: str) -> None:
+        """Add a line with the virtual time to the trace, if a trace is kept."""
+        if self.trace is not None:
+            self.trace.append(f"{self.timeline.now:9.4f}  {line}")
 
-    def violate(self, promise: str, what: str) -> None:
-        self.tell(f"VIOLATION {promise}: {what}")
-        self.broken.append(Violation(promise, what))
+    def report_violation(self, promise: str, description: str) -> None:
+        self.add_trace(f"VIOLATION {promise}: {description}")
+        self.violations.append(Violation(promise, description))
 
-    def make_store(self) -> RememberingStore:
-        """The store on which everything happens."""
-        return RememberingStore({})
+    def make_store(self) -> RedactionTrackingStore:
+        """Create the store that all processes share."""
+        return RedactionTrackingStore({})
 
-    def make_actor(self, index: int) -> Actor:
-        """A person."""
-        return Actor(self, index)
+    def make_user(self, index: int) -> SimulatedUser:
+        """Create a user; `index` counts from 0."""
+        return SimulatedUser(self, index)
 
-    # -- the course of a schedule --------------------------------------------------------------------------------------
+    # -- the phases of a schedule --------------------------------------------------------------------------------------
 
-    def play(self, total: Report) -> None:
-        """Play, settle, check, and count."""
-        dice = self.dice
-        actors = [self.make_actor(index) for index in range(dice.choice((1, 1, 1, 2, 2, 3)))]
-        two = len(actors) > 1 and dice.random() < 0.6
-        for actor in actors:
-            self.homes[actor] = actor.index % 2 if two else 0
-        self.busy = set(actors)
+    def run(self, total: Report) -> None:
+        """Run the users, settle, check, and add the counts to `total`."""
+        rng = self.rng
+        users = [self.make_user(index) for index in range(rng.choice((1, 1, 1, 2, 2, 3)))]
+        has_two_processes = len(users) > 1 and rng.random() < 0.6
+        for user in users:
+            self.process_names[user] = user.index % 2 if has_two_processes else 0
+        self.active_users = set(users)
         try:
-            self._run(actors)
-        finally:  # also where a bug of a mutant ends it: what is left would be closed by the garbage collector, in another test
+            self._run_users(users)
+        finally:  # also if a mutant's bug raises: else the garbage collector would close the remaining tasks in another test
             for process in self.processes:
-                process.store.dead = True
-                process.loop.bury()
+                process.store.is_dead = True
+                process.loop.discard_tasks()
         self._count(total)
 
-    def _run(self, actors: list[Actor]) -> None:
+    def _run_users(self, users: list[SimulatedUser]) -> None:
         try:
-            for home in sorted(set(self.homes.values())):
-                self._launch(home)
-            if self.dice.random() < 0.15:
-                SimulatedLoop(self.timeline).call_later(self.dice.random() * 0.3, self._expire)
-            self.timeline.run(lambda: not self.busy, MOST_STEPS)
-            self._settle(actors)
-        except (Deadlock, Endless) as error:
-            self.violate("D4", f"{type(error).__name__}: {error}")
+            for name in sorted(set(self.process_names.values())):
+                self._start_process(name)
+            if self.rng.random() < 0.15:
+                SimulatedLoop(self.timeline).call_later(self.rng.random() * 0.3, self._lose_leases)
+            self.timeline.run(lambda: not self.active_users, MAX_STEPS)
+            self._settle(users)
+        except (Deadlock, StepLimitExceeded) as error:
+            self.report_violation("D4", f"{type(error).__name__}: {error}")
         for uncaught in self.timeline.errors:
             if not isinstance(uncaught, StoreError):
-                self.violate("loop", f"an error nobody caught: {uncaught!r}")
+                self.report_violation("loop", f"an uncaught error in the event loop: {uncaught!r}")
         self._check()
 
-    def _launch(self, home: int) -> None:
-        process = Process(self, home)
+    def _start_process(self, name: int) -> None:
+        process = SimulatedProcess(self, name)
         self.processes.append(process)
-        for actor in self.homes:
-            if self.homes[actor] == home and actor in self.busy:
-                process.start(actor)
+        for user in self.process_names:
+            if self.process_names[user] == name and user in self.active_users:
+                process.start_user(user)
 
-    def died(self, process: Process) -> None:
-        """A process is gone; some time later it comes back, and its people go on."""
+    def on_process_death(self, process: SimulatedProcess) -> None:
+        """Count the death, and schedule the restart with the same users."""
         self.report.deaths += 1
-        self.tell(f"process {process.name} DIES")
+        self.add_trace(f"process {process.name} DIES")
 
-        def rebirth() -> None:
-            self.tell(f"process {process.name} comes back")
+        def restart() -> None:
+            self.add_trace(f"process {process.name} restarts")
             for store in process.stores:
-                store.dead = True
-                run_now(store.bury())
-            self._launch(process.name)
+                store.is_dead = True
+                run_without_waiting(store.release_leases())
+            self._start_process(process.name)
 
-        SimulatedLoop(self.timeline).call_later(self.dice.random() * 0.1, rebirth)
+        SimulatedLoop(self.timeline).call_later(self.rng.random() * 0.1, restart)
 
-    def _expire(self) -> None:
-        """Leases are wrongly lost, as on a machine that slept too long."""
+    def _lose_leases(self) -> None:
+        """Release the leases behind their holders' backs, as after a machine slept too long."""
         for process in self.processes:
-            for lease in list(process.store.held.values()):
-                self.tell(f"process {process.name} loses its lease on {lease.ledger}, and does not know")
-                run_now(self.base.release(lease))
-                self.lease_was_lost = True
+            for lease in list(process.store.held_leases.values()):
+                self.add_trace(f"process {process.name} loses its lease on {lease.ledger} without noticing")
+                run_without_waiting(self.store.release(lease))
+                self.has_lost_lease = True
 
-    def _settle(self, actors: list[Actor]) -> None:
-        """No more faults: a fresh process brings every branch to rest, and a last message must get an answer."""
-        self.tell("the dust settles")
-        self.calm = True
+    def _settle(self, users: list[SimulatedUser]) -> None:
+        """End all faults; a new process drives every branch until it is idle, and a last message must get an answer."""
+        self.add_trace("no more faults: all sessions settle")
+        self.is_settling = True
         for process in self.processes:
             process.store.heal()
-        last = self.make_actor(len(actors))
-        last.todo = [("settle", branch) for branch in self.branches]
-        self.homes = {last: 9}
-        self.busy = {last}
+        last = self.make_user(len(users))
+        last.remaining_actions = [("settle", branch) for branch in self.branches]
+        self.process_names = {last: 9}
+        self.active_users = {last}
         self.before_settling()
-        self._launch(9)
-        self.timeline.run(lambda: not self.busy, MOST_STEPS)
+        self._start_process(9)
+        self.timeline.run(lambda: not self.active_users, MAX_STEPS)
 
     def before_settling(self) -> None:
-        """For a harness that does more to a store than sessions do."""
+        """Do nothing; a harness that changes the store as a whole overrides this."""
 
-    # -- what models and tools do ----------------------------------------------------------------------------------------
+    # -- models and tools ------------------------------------------------------------------------------------------------
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
-        dice, process = self.dice, current_process.get()
+    async def reply(self, request: ModelRequest, emit: Emit) -> ModelReply:
+        """Reply at random, fail, or end the process."""
+        rng, process = self.rng, current_process.get()
         index = self.record_request(request)
-        process.effect("before a model's reply")
-        if dice.random() < 0.5:
-            pause = dice.random() * 0.05
-            await asyncio.sleep(pause if pause < 0.045 or self.calm else LONG_THOUGHT if pause < 0.049 else SILENCE_S)
-            self.check_wanted(request)
+        process.pass_effect_boundary("before a model's reply")
+        if rng.random() < 0.5:
+            pause = rng.random() * 0.05
+            await asyncio.sleep(pause if pause < 0.045 or self.is_settling else LONG_THINKING_S if pause < 0.049 else PROVIDER_SILENCE_S)
+            self.check_interruption_noticed(request)
         else:
             await asyncio.sleep(0)
-        if not self.calm:
-            chance = dice.random()
+        if not self.is_settling:
+            chance = rng.random()
             if chance < 0.08:
                 emit("half of ")
-                raise ModelFailed("simulated failure", retryable=chance < 0.06, retry_after=dice.choice(RETRY_AFTER_S))
+                raise ModelFailed("simulated failure", retryable=chance < 0.06, retry_after=rng.choice(RETRY_AFTER_S))
             if chance < 0.10:
-                return Reply(items=())
-        items = (Words(f"calm {index}"),) if self.calm else self._items(request, index)
+                return ModelReply(items=())
+        items = (OutputText(f"calm {index}"),) if self.is_settling else self._make_reply_items(request, index)
         for item in items:
-            if isinstance(item, (Words, Refusal)):
+            if isinstance(item, (OutputText, Refusal)):
                 emit(item.text)
-        process.effect("after a model's reply")
-        finish = "length" if not self.calm and dice.random() < 0.03 else "stop"
-        reply = Reply(items=items, usage=Usage(10, 5), response_id=f"r{index}", finish=finish)  # type: ignore[arg-type]
+        process.pass_effect_boundary("after a model's reply")
+        finish = "length" if not self.is_settling and rng.random() < 0.03 else "stop"
+        reply = ModelReply(items=items, usage=Usage(10, 5), response_id=f"r{index}", finish=finish)  # type: ignore[arg-type]
         self.requests[index] = (request, reply)
         return reply
 
-    def record_request(self, request: Request, reply: Reply | None = None) -> int:
+    def record_request(self, request: ModelRequest, reply: ModelReply | None = None) -> int:
         """Record a model request for the checks; return its index."""
         self.requests.append((request, reply))
         return len(self.requests) - 1
 
-    def birth_name(self, session: str) -> str:
-        """The birth name of the ledger that a session has now; empty if it has none."""
-        kept = self.base._ledgers.get(session)
-        return kept.born if kept is not None else ""
+    def find_ledger_id(self, session: str) -> str:
+        """Return the id of the ledger that a session has now; empty if it has none."""
+        ledger = self.store._ledgers.get(session)
+        return ledger.ledger_id if ledger is not None else ""
 
-    def find_birth_name(self, session: str, key: str) -> str:
-        """The birth name of the ledger in which the call with this key runs."""
-        return self.birth_name(session)
+    def find_ledger_id_of_call(self, session: str, key: str) -> str:
+        """Return the id of the ledger in which the call with this idempotency key runs."""
+        return self.find_ledger_id(session)
 
-    def check_wanted(self, request: Request) -> None:
-        """Whoever cancels is heard while a model thinks, not when it has thought."""
-        long_ago = now_ms() - LONG_THOUGHT * 500
-        kept = self.base._ledgers.get(request.session)
-        if kept is None:
+    def check_interruption_noticed(self, request: ModelRequest) -> None:
+        """Check that a cancel or a redaction ends a running model request, instead of waiting for its reply."""
+        noticed_before = now_ms() - LONG_THINKING_S * 500
+        ledger = self.store._ledgers.get(request.session_id)
+        if ledger is None:
             return
-        for fact in kept.facts[request.upto + 1 :]:
-            if isinstance(fact, (Cancelled, Redacted)) and fact.at < long_ago:
-                told = "was cancelled" if isinstance(fact, Cancelled) else "shows what was erased"
-                self.violate("D4", f"the request of {request.agent} that saw up to {request.upto} {told}, and nobody heard")
+        for fact in ledger.facts[request.upto + 1 :]:
+            if isinstance(fact, (Cancelled, Redacted)) and fact.at < noticed_before:
+                reason = "was cancelled" if isinstance(fact, Cancelled) else "contains text that was redacted"
+                self.report_violation("D4", f"the request of {request.agent} that saw up to {request.upto} {reason}, and goes on")
 
-    def _items(self, request: Request, index: int) -> tuple[Item, ...]:
-        dice = self.dice
-        items: list[Item] = []
-        if dice.random() < 0.1:
+    def _make_reply_items(self, request: ModelRequest, index: int) -> tuple[ReplyItem, ...]:
+        rng = self.rng
+        items: list[ReplyItem] = []
+        if rng.random() < 0.1:
             items.append(Reasoning("hm", f"enc{index}"))
-        if dice.random() < 0.7:
-            items.append(Words(f"words {index}"))
-        tools = request.frame.tools
-        if tools and (dice.random() < 0.65 or not items):
-            for number in range(dice.choice((1, 1, 1, 2, 2, 3, 4))):
-                items.append(self._call(dice.choice(tools), index, number))
+        if rng.random() < 0.7:
+            items.append(OutputText(f"words {index}"))
+        tools = request.turn_context.tools
+        if tools and (rng.random() < 0.65 or not items):
+            for number in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
+                items.append(self._make_call(rng.choice(tools), index, number))
         if not items:
-            items.append(Refusal(f"no {index}") if dice.random() < 0.5 else Words(f"plain {index}"))
+            items.append(Refusal(f"no {index}") if rng.random() < 0.5 else OutputText(f"plain {index}"))
         return tuple(items)
 
-    def _call(self, spec: Any, index: int, number: int) -> Call:
-        dice = self.dice
-        chance = dice.random()
+    def _make_call(self, spec: Any, index: int, number: int) -> Call:
+        rng = self.rng
+        chance = rng.random()
         name = spec.name
-        arguments = json.dumps(sample(spec.parameters, dice))
+        arguments = json.dumps(sample_schema(spec.parameters, rng))
         if chance < 0.04:
-            name = dice.choice(("nonsense", HANDOFF_PREFIX + "nobody"))
+            name = rng.choice(("nonsense", HANDOFF_PREFIX + "nobody"))
         elif chance < 0.08:
-            arguments = dice.choice(("{", "[]", "null", '{"zz": 1}', ""))
-        call_id = dice.choice((f"call_{index}_{number}", f"call_{index}_{number}", "call", ""))
+            arguments = rng.choice(("{", "[]", "null", '{"zz": 1}', ""))
+        call_id = rng.choice((f"call_{index}_{number}", f"call_{index}_{number}", "call", ""))
         return Call(name, arguments, call_id)
 
-    async def body(self, tool: Tool, context: ToolContext[Any]) -> object:
-        dice, process = self.dice, current_process.get()
-        born = self.find_birth_name(context.session_id, context.idempotency_key)
-        process.effect("before a tool's effect")
-        await self._dawdle(tool)
-        now = self.base._ledgers.get(context.session_id)
-        name = context.idempotency_key.partition(":")[0]
-        here = now is not None and any(isinstance(fact, Opened) and fact.ledger == name for fact in now.facts)
-        facts = len(now.facts) if now is not None and here else -1  # it may have been deleted, and begun anew
-        self.deeds.append(Deed(context.idempotency_key, tool.name, context.session_id, context.attempt, facts, born))
-        self.effects.add_effect(context)
-        self.tell(f"process {process.name} in {context.session_id}: {tool.name} {context.call.id} attempt {context.attempt} DONE")
-        process.effect("after a tool's effect")
-        await self._dawdle(tool)
-        chance = dice.random()
+    async def run_tool(self, tool: Tool, context: ToolContext[Any]) -> object:
+        """Record that the tool ran and return an output, after a delay; or fail, or end the process."""
+        rng, process = self.rng, current_process.get()
+        ledger_id = self.find_ledger_id_of_call(context.session_id, context.idempotency_key)
+        process.pass_effect_boundary("before a tool's effect")
+        await self._delay_tool(tool)
+        ledger = self.store._ledgers.get(context.session_id)
+        id_in_key = context.idempotency_key.partition(":")[0]
+        is_same = ledger is not None and any(isinstance(fact, Opened) and fact.ledger_id == id_in_key for fact in ledger.facts)
+        length = len(ledger.facts) if ledger is not None and is_same else -1  # it may have been deleted and created again
+        self.executions.append(ToolExecution(context.idempotency_key, tool.name, context.session_id, context.attempt, length, ledger_id))
+        self.effect_log.add_effect(context)
+        self.add_trace(f"process {process.name} in {context.session_id}: {tool.name} {context.call.id} attempt {context.attempt} DONE")
+        process.pass_effect_boundary("after a tool's effect")
+        await self._delay_tool(tool)
+        chance = rng.random()
         if chance < 0.1:
             raise RuntimeError(f"simulated failure of {context.call.id}")
-        return f"output of {context.call.id} #{len(self.deeds)}"
+        return f"output of {context.call.id} #{len(self.executions)}"
 
-    async def _dawdle(self, tool: Tool) -> None:
-        chance = self.dice.random()
+    async def _delay_tool(self, tool: Tool) -> None:
+        chance = self.rng.random()
         if chance < 0.4:
             return
         if chance < 0.6:
             await asyncio.sleep(0)
         elif chance < 0.95 or tool.timeout is None:
-            await asyncio.sleep(self.dice.random() * 0.1)
+            await asyncio.sleep(self.rng.random() * 0.1)
         else:
-            await asyncio.sleep(tool.timeout * (0.5 + self.dice.random()))
+            await asyncio.sleep(tool.timeout * (0.5 + self.rng.random()))
 
-    def fail_sometimes(self) -> None:
-        """Raise an error of the user's code, rarely."""
-        if not self.calm and self.dice.random() < 0.03:
-            self.tell("a guardrail raises an error")
+    def maybe_fail(self) -> None:
+        """Raise, rarely, an error as user code may."""
+        if not self.is_settling and self.rng.random() < 0.03:
+            self.add_trace("a guardrail raises an error")
             raise SimulatedError("a guardrail failed")
 
-    def new_words(self, who: int) -> str:
-        """Words that nobody has said before."""
-        self._words += 1
-        return f"message {self._words} of {who}"
+    def make_message_text(self, user_index: int) -> str:
+        """Return a text that no message had before."""
+        self._message_count += 1
+        return f"message {self._message_count} of {user_index}"
 
-    # -- what became of it -------------------------------------------------------------------------------------------------
+    # -- checks ----------------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        every = self.list_ledgers()
-        self._check_acknowledged(every)
-        for each in every:
-            self._check_ledger(each, self.select_requests(each), self.select_deeds(each, every))
+        ledgers = self.list_ledgers()
+        self._check_acknowledged(ledgers)
+        for ledger in ledgers:
+            self._check_ledger(ledger, self.select_requests(ledger), self.select_executions(ledger, ledgers))
         self.check_stores()
-        self.broken += check_effects(self.effects, self.stage.rules)
-        self._check_words(every)
+        self.violations += check_effects(self.effect_log, self.simulated_workflow.rules)
+        self._check_message_counts(ledgers)
         self._check_termination()
-        if self.told is not None:
-            for each in every:
-                self.told += [f"  {each.name} {position:3} {fact}" for position, fact in enumerate(each.facts)]
+        if self.trace is not None:
+            for ledger in ledgers:
+                self.trace += [f"  {ledger.name} {position:3} {fact}" for position, fact in enumerate(ledger.facts)]
 
-    def _check_acknowledged(self, every: Sequence[Ledger]) -> None:
-        """What was confirmed to whoever appended it is there."""
+    def _check_acknowledged(self, ledgers: Sequence[LedgerSnapshot]) -> None:
+        """Check that every acknowledged append is recorded."""
         for process in self.processes:
             for name, position, confirmed in process.store.acknowledged:
-                if not any(is_recorded(each.facts, position, confirmed) for each in every if each.name == name):
-                    self.violate("D1", f"what was acknowledged at {position} of {name} is not there")
+                if not any(is_recorded(ledger.facts, position, confirmed) for ledger in ledgers if ledger.name == name):
+                    self.report_violation("D1", f"the facts acknowledged at {position} of {name} are not recorded")
 
-    def list_ledgers(self) -> list[Ledger]:
-        """Every ledger that there was."""
-        return self.base.list_ledgers()
+    def list_ledgers(self) -> list[LedgerSnapshot]:
+        """Return every ledger of the schedule."""
+        return self.store.list_ledgers()
 
-    def select_requests(self, each: Ledger) -> list[tuple[Request, Reply | None]]:
-        """The requests that may have been made for a ledger."""
+    def select_requests(self, ledger: LedgerSnapshot) -> list[tuple[ModelRequest, ModelReply | None]]:
+        """Return the requests that may have been made for a ledger."""
         return self.requests
 
-    def select_deeds(self, each: Ledger, every: Sequence[Ledger]) -> list[Deed]:
-        """What was done in a ledger."""
-        return [deed for deed in self.deeds if deed.session == each.name]
+    def select_executions(self, ledger: LedgerSnapshot, all_ledgers: Sequence[LedgerSnapshot]) -> list[ToolExecution]:
+        """Return the tool executions for a ledger's calls."""
+        return [execution for execution in self.executions if execution.session == ledger.name]
 
     def check_stores(self) -> None:
-        """Check what holds between ledgers."""
-        self.check_store(self.base)
+        """Check the promises between the ledgers of each store."""
+        self.check_store_ledgers(self.store)
 
-    def check_store(self, store: MemoryStore, *, orphans: bool = False) -> None:
-        ledgers = {name: kept.facts for name, kept in store._ledgers.items() if kept.facts}
-        self.broken += check_waiting(ledgers)
-        self.broken += check_families(ledgers, orphans=orphans, late_attempts=self.lease_was_lost)
+    def check_store_ledgers(self, store: MemoryStore, *, allow_orphans: bool = False) -> None:
+        """Check the promises between the ledgers of one store."""
+        ledgers = {name: ledger.facts for name, ledger in store._ledgers.items() if ledger.facts}
+        self.violations += check_child_sessions(ledgers)
+        self.violations += check_session_trees(ledgers, allow_orphans=allow_orphans, allow_late_attempts=self.has_lost_lease)
 
-    def _check_ledger(self, each: Ledger, requests: Sequence[tuple[Request, Reply | None]], deeds: Sequence[Deed]) -> None:
-        self.report.facts += len(each.facts)
-        rules = self.stage.rules if root_session_id(each.name) == each.name else self.stage.rules.of_tools()
-        self.broken += check_promises(each.facts, requests, deeds, rules=rules, session=each.name)
-        named = {fact.frame for fact in each.facts if isinstance(fact, (ModelReplied, ModelRequestFailed)) and fact.frame}
-        if lacking := named - each.contents:
-            self.violate("D1", f"{each.name} names {len(lacking)} frames that were never recorded")
+    def _check_ledger(
+        self,
+        ledger: LedgerSnapshot,
+        requests: Sequence[tuple[ModelRequest, ModelReply | None]],
+        executions: Sequence[ToolExecution],
+    ) -> None:
+        self.report.facts += len(ledger.facts)
+        rules = self.simulated_workflow.rules
+        if find_root_session_id(ledger.name) != ledger.name:
+            rules = rules.for_child_sessions()
+        self.violations += check_promises(ledger.facts, requests, executions, rules=rules, session=ledger.name)
+        named = {
+            fact.context_digest for fact in ledger.facts if isinstance(fact, (ModelReplied, ModelRequestFailed)) and fact.context_digest
+        }
+        if lacking := named - ledger.contents:
+            self.report_violation("D1", f"{ledger.name} refers to {len(lacking)} turn contexts that were never recorded")
 
-    def _check_words(self, every: Sequence[Ledger]) -> None:
-        """What people said is recorded as often as it may be."""
+    def _check_message_counts(self, ledgers: Sequence[LedgerSnapshot]) -> None:
+        """Check that each user message is recorded as often as its deliveries allow."""
         count: Counter[str] = Counter()
-        for each in every:
-            fork = max((index for index, fact in enumerate(each.facts) if isinstance(fact, Opened) and fact.origin), default=-1)
-            count.update(words_of(fact.content) for fact in each.before[fork + 1 :] if isinstance(fact, MessageReceived))
-        for words, (tried, done, keyed) in self.said.items():
-            least, most = min(done, 1) if keyed else done, 1 if keyed and not self.keys_are_forgotten() else tried
-            if not least <= count[words] <= most:
-                promise = "D1" if count[words] < least else "D6" if keyed else "C1"
-                key = "with a key" if keyed else "without a key"
-                told = f"{words!r} was delivered {tried} times {key}, {done} confirmed: recorded {count[words]} times"
-                self.violate(promise, told)
+        for ledger in ledgers:
+            fork = max((index for index, fact in enumerate(ledger.facts) if isinstance(fact, Opened) and fact.origin), default=-1)
+            count.update(get_message_text(fact.content) for fact in ledger.original_facts[fork + 1 :] if isinstance(fact, MessageReceived))
+        for text, (tries, successes, has_key) in self.deliveries.items():
+            least, most = min(successes, 1) if has_key else successes, 1 if has_key and not self.has_lost_keys() else tries
+            if not least <= count[text] <= most:
+                promise = "D1" if count[text] < least else "D6" if has_key else "C1"
+                key = "with a key" if has_key else "without a key"
+                self.report_violation(
+                    promise, f"{text!r} was delivered {tries} times {key}, {successes} confirmed: recorded {count[text]} times"
+                )
 
     def _check_termination(self) -> None:
-        """The termination condition was shown what users said, each message once."""
-        for judged in self.judged:
-            heard = [words for words in judged if words != ERASED]
-            if any(words not in self.said for words in heard) or (len(heard) != len(set(heard)) and not self._repeats()):
-                self.violate("C1", f"the termination condition was shown {heard}, which users did not say")
+        """Check that the termination condition received user messages only, each of them once."""
+        for received in self.termination_inputs:
+            texts = [text for text in received if text != REDACTED_TEXT]
+            has_repeats = len(texts) != len(set(texts))
+            if any(text not in self.deliveries for text in texts) or (has_repeats and not self._has_repeated_deliveries()):
+                self.report_violation("C1", f"the termination condition received {texts}, which users did not send like that")
 
-    def keys_are_forgotten(self) -> bool:
-        """Whether a session was made again that knows nothing of what was delivered before."""
+    def has_lost_keys(self) -> bool:
+        """Return True if a session was created again, without the keys of earlier deliveries."""
         return False
 
-    def _repeats(self) -> bool:
-        return any(tried > 1 and not keyed for tried, _, keyed in self.said.values())
+    def _has_repeated_deliveries(self) -> bool:
+        return any(tries > 1 and not has_key for tries, _, has_key in self.deliveries.values())
 
     def _count(self, total: Report) -> None:
         report = self.report
         report.schedules = 1
-        report.requests, report.deeds, report.steps = len(self.requests), len(self.deeds), self.timeline.steps
+        report.requests, report.tool_executions, report.steps = len(self.requests), len(self.executions), self.timeline.steps
         report.forks = len(self.branches) - 1
         digest = blake2b(digest_size=8)
-        for name in sorted(self.base._ledgers):
-            facts = self.base._ledgers[name].facts
+        for name in sorted(self.store._ledgers):
+            facts = self.store._ledgers[name].facts
             digest.update(" ".join([name, *(type(fact).__name__ for fact in facts)]).encode())
-        digest.update(" ".join(f"{deed.tool}{deed.attempt}@{deed.facts}" for deed in self.deeds).encode())
-        report.traces = {int.from_bytes(digest.digest(), "big")}
-        report.violations = [(self.seed, violation) for violation in self.broken]
-        report.story = self.told or []
+        digest.update(" ".join(f"{each.tool}{each.attempt}@{each.ledger_length}" for each in self.executions).encode())
+        report.trace_digests = {int.from_bytes(digest.digest(), "big")}
+        report.violations = [(self.seed, violation) for violation in self.violations]
+        report.trace = self.trace or []
         total.add(report)
 
 
-class Ledger(NamedTuple):
-    """One ledger: its id, its birth name, its facts as they are and as they were before anything was erased, and its contents."""
+class LedgerSnapshot(NamedTuple):
+    """One ledger: its name and id, its facts, the same facts before redaction, and the digests of its contents."""
 
     name: str
-    born: str
+    ledger_id: str
     facts: Sequence[AnyFact]
-    before: Sequence[AnyFact]
+    original_facts: Sequence[AnyFact]
     contents: frozenset[str]
 
 
-class RememberingStore(MemoryStore):
-    """Remembers what was erased, to count what was said."""
+class RedactionTrackingStore(MemoryStore):
+    """A store that remembers the facts before redaction, so that messages can be counted."""
 
-    def __init__(self, erased: dict[str, dict[int, AnyFact]]) -> None:
-        """`erased`: facts as they were, by the birth name of their ledger. Shared by stores that copy from one another."""
+    def __init__(self, original_facts: dict[str, dict[int, AnyFact]]) -> None:
+        """Create an empty store. `original_facts` are redacted facts by ledger id and position; stores that copy each other share it."""
         super().__init__()
-        self.erased = erased
+        self.original_facts = original_facts
 
-    def list_ledgers(self) -> list[Ledger]:
-        """The ledgers that are there."""
+    def list_ledgers(self) -> list[LedgerSnapshot]:
+        """Return a snapshot of each ledger."""
         return [
-            Ledger(name, kept.born, list(kept.facts), self._as_they_were(name), frozenset(kept.contents))
-            for name, kept in self._ledgers.items()
-            if kept.facts
+            LedgerSnapshot(name, ledger.ledger_id, list(ledger.facts), self._restore_facts(name), frozenset(ledger.contents))
+            for name, ledger in self._ledgers.items()
+            if ledger.facts
         ]
 
-    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
-        before = {name: self._as_they_were(name) for name in self._ledgers}
-        done = await super().redact(ledger, erasing, born=born)
-        for name, erased in done.items():
-            lost = self.erased.setdefault(self._ledgers[name].born, {})
-            lost.update((position, before[name][position]) for position in erased.replaced if position not in lost)
-        return done
+    async def redact(self, ledger: str, redactor: Redactor, *, ledger_id: str = "") -> Mapping[str, LedgerRedaction]:
+        before = {name: self._restore_facts(name) for name in self._ledgers}
+        redactions = await super().redact(ledger, redactor, ledger_id=ledger_id)
+        for name, redaction in redactions.items():
+            originals = self.original_facts.setdefault(self._ledgers[name].ledger_id, {})
+            originals.update((position, before[name][position]) for position in redaction.replacements if position not in originals)
+        return redactions
 
     async def fork(
         self,
@@ -612,26 +627,28 @@ class RememberingStore(MemoryStore):
         facts: Sequence[AnyFact],
         *,
         contents: Mapping[str, bytes] | None = None,
-        born: str = "",
-        of: str = "",
+        ledger_id: str = "",
+        parent_ledger_id: str = "",
         expected: int | None = None,
     ) -> int:
-        length = await super().fork(ledger, at, new, facts, contents=contents, born=born, of=of, expected=expected)
-        erased = self.erased.get(self._ledgers[ledger].born, {})
-        self.erased.setdefault(born, {}).update((position, fact) for position, fact in erased.items() if position < at)
+        length = await super().fork(
+            ledger, at, new, facts, contents=contents, ledger_id=ledger_id, parent_ledger_id=parent_ledger_id, expected=expected
+        )
+        originals = self.original_facts.get(self._ledgers[ledger].ledger_id, {})
+        self.original_facts.setdefault(ledger_id, {}).update((position, fact) for position, fact in originals.items() if position < at)
         return length
 
-    def _as_they_were(self, name: str) -> list[AnyFact]:
-        """The facts of a ledger as they were before anything was erased."""
-        kept = self._ledgers[name]
-        erased = self.erased.get(kept.born, {})
-        return [erased.get(position, fact) for position, fact in enumerate(kept.facts)]
+    def _restore_facts(self, name: str) -> list[AnyFact]:
+        """Return the facts of a ledger as they were before redaction."""
+        ledger = self._ledgers[name]
+        originals = self.original_facts.get(ledger.ledger_id, {})
+        return [originals.get(position, fact) for position, fact in enumerate(ledger.facts)]
 
 
-def run_now(doing: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine that never waits (as those of a `MemoryStore`)."""
+def run_without_waiting(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never waits, such as those of a `MemoryStore`, and return its result."""
     try:
-        doing.send(None)
+        coroutine.send(None)
     except StopIteration as stop:
         return stop.value
-    raise AssertionError("it waits")
+    raise AssertionError("the coroutine waits")

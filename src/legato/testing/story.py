@@ -1,8 +1,8 @@
-"""Stories: whole conversations that a test can tell. May know: workflows and people. Decides: how a story is told.
+"""Stories: whole conversations that tests can run.
 
-A story is declared once and told in many ways: on each store, streaming and not, with deaths at every point (`crash_sweep`). So it
-must not depend on anything that dies with a process: models are functions of what they see, people read the ledger, and what
-tools do to the world is noted in a `World` that outlives the process.
+A story is declared once and run in many ways: on each store, streaming and not, with a death at every point (`crash_sweep`). So it must
+not depend on anything that dies with a process. Models are functions of their input, users read the ledger, and the effects of tools are
+recorded in a `World` that outlives the process.
 """
 
 from __future__ import annotations
@@ -12,78 +12,78 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from legato.core.view import Request
-from legato.models.base import Reply
-from legato.runtime.definition import Middleware, called
+from legato.core.view import ModelRequest
+from legato.models.model import ModelReply
+from legato.runtime.definition import Middleware, call_user_code
 from legato.runtime.events import Event
 from legato.runtime.session import Session
 from legato.stores.contract import Store
-from legato.testing.effects import EffectLog
-from legato.testing.people import Person
+from legato.testing.effect_log import EffectLog
+from legato.testing.scripted_users import ScriptedUser
 from legato.tools import ToolContext
 from legato.workflow.workflow import Workflow
 
 
 class World:
-    """What tools did. It survives every death in a story, as the real world does."""
+    """The effects of tools. It survives the death of a process, as the real world does."""
 
     def __init__(self) -> None:
-        self.deeds: list[tuple[str, str]] = []
-        self.log = EffectLog()
-        self.notes: Counter[str] = Counter()
-        """What else a story has to remember, for example how often its provider was busy."""
+        self.effects: list[tuple[str, str]] = []
+        self.effect_log = EffectLog()
+        self.counters: Counter[str] = Counter()
+        """Other numbers that a story must remember, for example how often its provider was busy."""
 
-    def did(self, context: ToolContext[Any], what: str = "") -> None:
-        """Note that a tool's effect took place, under the idempotency key of its call."""
-        self.deeds.append((context.idempotency_key, what or context.call.tool))
-        self.log.add_effect(context)
+    def record_effect(self, context: ToolContext[Any], name: str = "") -> None:
+        """Record a tool's effect at the moment it takes place, under the idempotency key of its call."""
+        self.effects.append((context.idempotency_key, name or context.call.tool))
+        self.effect_log.add_effect(context)
 
-    def times(self, what: str) -> int:
-        """How often this was done."""
-        return sum(1 for _, deed in self.deeds if deed == what)
+    def count(self, name: str) -> int:
+        """Return how often the effect of this name took place."""
+        return sum(1 for _, effect in self.effects if effect == name)
 
     def __repr__(self) -> str:
-        return f"<World: {', '.join(deed for _, deed in self.deeds) or 'nothing done'}>"
+        return f"<World: {', '.join(effect for _, effect in self.effects) or 'no effects'}>"
 
 
 @dataclass
-class Told:
-    """A story that has been told: where it ended, what was done, what every model was asked, what was shown."""
+class StoryResult:
+    """The result of running a story: its session, the effects of its tools, all model requests, and all events."""
 
     session: Session
     world: World
-    requests: list[Request] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Story:
-    """`build(store, world)` makes the workflow; `person` carries it through; `check(told)` says whether it went well.
+    """A conversation with a check: `build(store, world)` makes the workflow, `user` plays it, `check(result)` raises if it went wrong.
 
-    Models should record requests by themselves (`ScriptedModel.requests`) only if a check needs them; `tell` collects all of them.
+    `check` finds all model requests in `result.requests`.
     """
 
     build: Callable[[Store, World], Workflow]
-    person: Person
-    check: Callable[[Told], Any | Awaitable[Any]]
+    user: ScriptedUser
+    check: Callable[[StoryResult], Any | Awaitable[Any]]
 
-    async def tell(self, store: Store, stream: bool = False, world: World | None = None, session: str = "story") -> Told:
-        """Tell the story once, on this store, and check it."""
-        told = Told(None, world or World())  # type: ignore[arg-type]
-        person = replace(self.person, stream=stream, watch=told.events.append)
-        workflow = self.build(store, told.world).observed_by(Asked(told.requests))
-        told.session = workflow.session(session, store=store)
-        await person.play(told.session)
-        await called(self.check, told)
-        return told
+    async def run(self, store: Store, stream: bool = False, world: World | None = None, session_id: str = "story") -> StoryResult:
+        """Run the story once, on this store, and check it."""
+        result = StoryResult(None, world or World())  # type: ignore[arg-type]
+        user = replace(self.user, stream=stream, on_event=result.events.append)
+        workflow = self.build(store, result.world).with_middleware(RequestRecorder(result.requests))
+        result.session = workflow.session(session_id, store=store)
+        await user.play(result.session)
+        await call_user_code(self.check, result)
+        return result
 
 
-class Asked(Middleware):
-    """Keeps every request that models are asked: `workflow.observed_by(Asked(requests))`."""
+class RequestRecorder(Middleware):
+    """A middleware that records every model request: `workflow.with_middleware(RequestRecorder(requests))`."""
 
-    def __init__(self, requests: list[Request]) -> None:
+    def __init__(self, requests: list[ModelRequest]) -> None:
         self.requests = requests
 
-    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
+    async def around_model(self, request: ModelRequest, proceed: Callable[[ModelRequest], Awaitable[ModelReply]]) -> ModelReply:
         self.requests.append(request)
         return await proceed(request)

@@ -1,4 +1,4 @@
-"""What the checkers speak of: promises that were broken, what tools did, what a definition says. Decides: nothing."""
+"""The types that the checkers share: violations of promises, executions of tools, and the rules of a workflow."""
 
 from __future__ import annotations
 
@@ -8,51 +8,52 @@ from msgspec import Struct
 
 from legato.core.workflow_graph import Limits
 from legato.tools import Tool
-from legato.workflow.agent_as_tool import workflow_of
+from legato.workflow.agent_as_tool import find_tool_workflow
 from legato.workflow.workflow import Workflow
 
 
 class Violation(Struct, frozen=True):
-    """A promise that was broken: its id and how."""
+    """A broken promise: its id, and how it was broken."""
 
     promise: str
-    what: str
+    description: str
 
     def __str__(self) -> str:
-        return f"{self.promise}: {self.what}"
+        return f"{self.promise}: {self.description}"
 
     def __repr__(self) -> str:
         return f"Violation({self})"
 
 
-class Deed(Struct, frozen=True):
-    """What a tool did: under which key, in which session and attempt, how many facts the ledger had at that moment, and its birth name."""
+class ToolExecution(Struct, frozen=True):
+    """One execution of a tool. `key` is the idempotency key of its call."""
 
     key: str
     tool: str
     session: str = ""
     attempt: int = 0
-    facts: int = -1
-    born: str = ""
+    ledger_length: int = -1
+    """The number of facts in the ledger at that time; -1: unknown."""
+    ledger_id: str = ""
 
 
-class Rules(Struct, frozen=True):
-    """What the definition says, as far as promises depend on it."""
+class WorkflowRules(Struct, frozen=True):
+    """The parts of a workflow's definition on which promises depend."""
 
-    idempotent: frozenset[str] | None = None
-    """Tools that may be started again unasked; None: not known."""
-    gated: frozenset[str] = frozenset()
+    idempotent_tools: frozenset[str] | None = None
+    """Tools that may be started again without asking a person; None: unknown."""
+    tools_needing_approval: frozenset[str] = frozenset()
     """Tools that always need approval."""
-    edges: frozenset[tuple[str, str]] | None = None
-    """Handoffs that are allowed; None: not known."""
+    allowed_handoffs: frozenset[tuple[str, str]] | None = None
+    """Pairs of source and target agent; None: unknown."""
     limits: Limits | None = None
-    """Where a run pauses and asks; None: not known."""
+    """The limits at which a run pauses; None: unknown."""
 
     @classmethod
-    def of(cls, workflow: Workflow) -> Rules:
-        """The rules of a workflow. Those of its tools hold for the agents that work as tools too."""
+    def from_workflow(cls, workflow: Workflow) -> WorkflowRules:
+        """Return the rules of a workflow. The tools of agents that work as its tools are included."""
         definition = workflow.definition
-        tools = list(_tools(workflow))
+        tools = list(_list_tools(workflow))
         return cls(
             frozenset(tool.name for tool in tools if tool.idempotent),
             frozenset(tool.name for tool in tools if tool.needs_approval is True),
@@ -60,14 +61,14 @@ class Rules(Struct, frozen=True):
             definition.graph.limits,
         )
 
-    def of_tools(self) -> Rules:
-        """What holds in the conversations of agents that work as tools: they have edges and limits of their own."""
-        return Rules(self.idempotent, self.gated)
+    def for_child_sessions(self) -> WorkflowRules:
+        """Return the rules for child sessions, which have handoffs and limits of their own."""
+        return WorkflowRules(self.idempotent_tools, self.tools_needing_approval)
 
 
-def _tools(workflow: Workflow) -> Iterator[Tool]:
+def _list_tools(workflow: Workflow) -> Iterator[Tool]:
     for agent in workflow.definition.agents.values():
         for tool in agent.tools.values():
             yield tool
-            if (nested := workflow_of(tool)) is not None:
-                yield from _tools(nested)
+            if (nested := find_tool_workflow(tool)) is not None:
+                yield from _list_tools(nested)

@@ -1,13 +1,13 @@
-"""What an agent may do: Python functions with a schema, rules and a name.
+"""Tools of agents: Python functions with a name, a JSON schema and rules, and tools that clients run.
 
-Everything a user or the driver needs is exported here; the rest of this package is how it is made.
+The public names of the package are exported here.
 """
 
-from legato.tools.arguments import BadArguments
-from legato.tools.client import ClientTool, options_of, parse_output
-from legato.tools.context import CallerStopped, ChildMissing, ChildPaused, OutcomeUnknown, Secret, ToolCall, ToolContext
-from legato.tools.function import Tool, tool
-from legato.tools.output import tool_content, tool_output
+from legato.tools.client_tools import ClientTool, options_of, parse_output
+from legato.tools.function_tools import Tool, tool
+from legato.tools.tool_arguments import BadArguments
+from legato.tools.tool_context import CallerStopped, ChildMissing, ChildPaused, OutcomeUnknown, Secret, ToolCall, ToolContext
+from legato.tools.tool_outputs import tool_content, tool_output
 
 __all__ = [
     "BadArguments",

@@ -1,1 +1,1 @@
-"""What users define: agents, workflows, and agents that work as tools."""
+"""The definitions that users make: agents, workflows, and agents that work as tools."""

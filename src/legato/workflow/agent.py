@@ -1,4 +1,4 @@
-"""Agents, as users define them. May know: models, tools, pydantic types. Decides: what an agent may be made of."""
+"""Agents, as users define them, and the decorator of guardrails."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from legato.core.argument_checks import function, listed, text, whole_number
+from legato.core.argument_checks import require_function, require_list, require_text, require_whole_number
 from legato.core.history_policies import Summarised
-from legato.core.secret_arguments import Secrets
-from legato.core.workflow_graph import AgentRules, Edge, Limits, ToolRules
+from legato.core.secret_arguments import SecretNames
+from legato.core.workflow_graph import AgentRules, HandoffEdge, Limits, ToolRules
 from legato.errors import BadInput, BuildError
-from legato.models.base import Model, resolve
-from legato.models.strings import check_string
+from legato.models.model import Model, resolve
+from legato.models.model_names import parse_model_name
 from legato.runtime.definition import AgentDefinition, ContextProvider, Guardrail, History, Middleware, OutputType
 from legato.tools import Tool, tool
-from legato.workflow.agent_as_tool import workflow_as_tool
+from legato.workflow.agent_as_tool import make_workflow_tool
 
 if TYPE_CHECKING:
     from legato.runtime.run import Result, Run
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Agent:
-    """One participant: a name, instructions, a model, tools. Immutable, and holds no conversation.
+    """An agent: a name, instructions, a model and tools. It is immutable and has no conversation.
 
-    `instructions` is text or a function of the caller's context. `output_type` is a pydantic model (or any type pydantic knows):
-    final replies are validated against it, and the model is told what is wrong, a bounded number of times.
+    `instructions` is text, or a function of the user's context. `output_type` is a pydantic model (or any type pydantic knows): final
+    replies are validated against it, and the model is told about errors up to `output_retries` times.
 
     >>> from legato.testing import ScriptedModel
     >>> triage = Agent(name="triage", instructions="Route the customer.", model=ScriptedModel(["Hello!"]))
@@ -67,18 +67,18 @@ class Agent:
         self.instructions = instructions
         self.model = model
         if isinstance(model, str):
-            check_string(model, f"agent {name!r}")
-        self.tools = _tools(name, tools)
-        self.description = text(f"the description of agent {name!r}", description)
+            parse_model_name(model, f"agent {name!r}")
+        self.tools = _parse_tools(name, tools)
+        self.description = require_text(f"the description of agent {name!r}", description)
         self.output_type = output_type
-        self.history = _history(name, history)
-        self.context_providers = listed(f"the context providers of agent {name!r}", context_providers)
-        self.middleware = listed(f"the middleware of agent {name!r}", middleware)
-        self.guardrails = listed(f"the guardrails of agent {name!r}", guardrails)
-        self.output_retries = whole_number(f"output_retries of agent {name!r}", output_retries, 0)
+        self.history = _require_history(name, history)
+        self.context_providers = require_list(f"the context providers of agent {name!r}", context_providers)
+        self.middleware = require_list(f"the middleware of agent {name!r}", middleware)
+        self.guardrails = require_list(f"the guardrails of agent {name!r}", guardrails)
+        self.output_retries = require_whole_number(f"output_retries of agent {name!r}", output_retries, 0)
         for provider in self.context_providers:
-            function(f"a context provider of agent {name!r}", provider)
-        self._alone: Workflow | None = None
+            require_function(f"a context provider of agent {name!r}", provider)
+        self._own_workflow: Workflow | None = None
         for each in self.middleware:
             if isinstance(each, type) or not isinstance(each, Middleware):
                 raise BadInput(
@@ -98,64 +98,64 @@ class Agent:
         return f"<Agent {self.name}: {len(self.tools)} tool{'s' if len(self.tools) != 1 else ''}>"
 
     def run(self, message: Any, stream: bool = False, session_id: str | None = None) -> Run:
-        """Run this agent by itself, in a conversation of its own: await the result, or iterate over events."""
-        return self._workflow().run(message, session_id=session_id, stream=stream)
+        """Run this agent alone, in a conversation of its own: await the result, or iterate over events."""
+        return self._as_workflow().run(message, session_id=session_id, stream=stream)
 
     def run_sync(self, message: Any, session_id: str | None = None) -> Result:
-        """The same for scripts without an event loop."""
-        return self._workflow().run_sync(message, session_id=session_id)
+        """Run like `run`, and return the result; for scripts without an event loop."""
+        return self._as_workflow().run_sync(message, session_id=session_id)
 
-    def _workflow(self, limits: Limits | None = None) -> Workflow:
-        from legato.workflow.workflow import HandoffBuilder
+    def _as_workflow(self, limits: Limits | None = None) -> Workflow:
+        from legato.workflow.builder import HandoffBuilder
 
         if limits is not None:
             if not isinstance(limits, Limits):
                 raise BuildError("as_tool takes Limits", found=type(limits).__name__, do="write as_tool(limits=Limits(turns=50))")
             return HandoffBuilder(name=self.name, participants=[self]).with_limits(limits).build()
-        if self._alone is None:
-            self._alone = HandoffBuilder(name=self.name, participants=[self]).build()
-        return self._alone
+        if self._own_workflow is None:
+            self._own_workflow = HandoffBuilder(name=self.name, participants=[self]).build()
+        return self._own_workflow
 
     def as_tool(self, name: str | None = None, description: str | None = None, *, limits: Limits | None = None) -> Tool:
-        """This agent as a tool of another: it is given a task, works in a conversation of its own, and returns its reply.
+        """Return this agent as a tool of other agents, which takes a task, works in a child session, and returns the reply.
 
-        That conversation lives in the session `<caller's session>/<the call's idempotency key>` of the same store, so a restart goes on
-        with it, and a session that is deleted and made anew under the same id does not. What it asks of people is pending in the caller's
-        session, and is answered there.
+        The child session has the id `<parent session>/<idempotency key of the call>`, in the same store. So a restart continues it, and a
+        session that is deleted and created again under its id does not. Its requests to people are pending in the parent session, and are
+        answered there.
 
-        What it uses counts in its caller's usage and limits. `limits` are its own, for each task; reaching one is asked in the caller's
-        session too.
+        Its usage counts in the usage and limits of the parent session. `limits` are its own limits for each task; a request about a
+        reached limit is pending in the parent session too.
 
         >>> Agent("poet", model="openai:gpt-5.1").as_tool(limits=Limits(turns=5)).name
         'ask_poet'
         """
-        chosen = text(f"the name of agent {self.name!r} as a tool", name or "ask_" + _plain(self.name))
-        about = description or self.description or f"Give a task to {self.name} and get its answer."
-        return workflow_as_tool(self._workflow(limits), chosen[:64], about)
+        tool_name = require_text(f"the name of agent {self.name!r} as a tool", name or "ask_" + _to_tool_name(self.name))
+        tool_description = description or self.description or f"Give a task to {self.name} and get its answer."
+        return make_workflow_tool(self._as_workflow(limits), tool_name[:64], tool_description)
 
-    # -- what the driver and the plan need -----------------------------------------------------------------------------
+    # -- for the plan and the driver -----------------------------------------------------------------------------------
 
-    def rules(self, edges: dict[str, Edge], autonomous: bool, prompt: str, prompt_limit: int) -> AgentRules:
-        """This agent as the plan knows it."""
-        guarded = {guardrail.on for guardrail in self.guardrails}
-        summary = self.history.spec if isinstance(self.history.spec, Summarised) else None
+    def make_rules(self, edges: dict[str, HandoffEdge], autonomous: bool, prompt: str, prompt_limit: int) -> AgentRules:
+        """Return the rules of this agent, which the plan depends on."""
+        checked = {guardrail.on for guardrail in self.guardrails}
+        summary = self.history.policy if isinstance(self.history.policy, Summarised) else None
         return AgentRules(
             name=self.name,
             tools={
                 each.name: ToolRules(
                     each.name,
-                    admission=bool(each.needs_approval) or "tool" in guarded,
+                    needs_check=bool(each.needs_approval) or "tool" in checked,
                     idempotent=each.idempotent,
                     alone=each.alone,
                     deferred=each.deferred,
-                    secrets=_secrets(each),
+                    secrets=_find_secrets(each),
                 )
                 for each in self.tools
             },
             edges=edges,
-            judges_input="input" in guarded,
-            typed=self.output_type is not str,
-            judges_output=self.output_type is not str or "output" in guarded,
+            has_input_guardrails="input" in checked,
+            has_output_type=self.output_type is not str,
+            checks_output=self.output_type is not str or "output" in checked,
             output_retries=self.output_retries,
             autonomous=autonomous,
             prompt=prompt,
@@ -164,48 +164,50 @@ class Agent:
             keep_turns=summary.keep if summary else 0,
         )
 
-    def definition(self) -> AgentDefinition:
-        """This agent as the driver knows it."""
+    def make_definition(self) -> AgentDefinition:
+        """Return the definition of this agent, for drivers."""
         return AgentDefinition(
             name=self.name,
             instructions=self.instructions,
             model=resolve(self.model, f"agent {self.name!r}"),
             tools={each.name: each for each in self.tools},
             history=self.history,
-            output=typed(self.output_type) if self.output_type is not str else None,
-            providers=self.context_providers,
+            output_type=make_output_type(self.output_type) if self.output_type is not str else None,
+            context_providers=self.context_providers,
             middleware=self.middleware,
             guardrails=self.guardrails,
             description=self.description,
         )
 
 
-def typed(kind: Any) -> OutputType:
-    """A type as schema and parser. `BadInput` if pydantic cannot make one of it."""
+def make_output_type(type_: Any) -> OutputType:
+    """Return the schema and the parser of a type; `BadInput` if pydantic does not support it."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        adapter: TypeAdapter[Any] = TypeAdapter(type_)
         schema = msgspec.json.encode(adapter.json_schema()).decode()
-    except Exception as error:  # what pydantic raises for a type is documented, what it raises for anything else is not
-        raise BadInput(f"{kind!r} cannot be an output type: {error}", do="give a pydantic model or a plain type") from error
+    except Exception as error:  # pydantic documents its errors for types, and not for other values
+        raise BadInput(f"{type_!r} cannot be an output type: {error}", do="give a pydantic model or a plain type") from error
 
     def parse(text: str) -> Any:
         try:
             return adapter.validate_json(text)
         except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'reply'}: {each['msg']}" for each in error.errors()[:5])
-            raise ValueError(f"it does not fit the expected type. {told}") from None
+            problems = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'reply'}: {each['msg']}" for each in error.errors()[:5])
+            raise ValueError(f"it does not fit the expected type. {problems}") from None
 
     return OutputType(schema, parse)
 
 
-def _tools(agent: str, given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
-    if isinstance(given, Tool) or not isinstance(given, Iterable):
-        raise BuildError(f"agent {agent!r}: tools= takes a list", found=repr(given)[:80], do="write tools=[...]")
-    tools = tuple(each if isinstance(each, Tool) else tool(function(f"a tool of agent {agent!r}", each, BuildError)) for each in given)
+def _parse_tools(agent: str, value: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    if isinstance(value, Tool) or not isinstance(value, Iterable):
+        raise BuildError(f"agent {agent!r}: tools= takes a list", found=repr(value)[:80], do="write tools=[...]")
+    tools = tuple(
+        each if isinstance(each, Tool) else tool(require_function(f"a tool of agent {agent!r}", each, BuildError)) for each in value
+    )
     for each in tools:
-        text(f"the description of tool {each.name!r}", each.description, BuildError)
+        require_text(f"the description of tool {each.name!r}", each.description, BuildError)
     names = [each.name for each in tools]
     for name in names:
         if names.count(name) > 1:
@@ -213,17 +215,17 @@ def _tools(agent: str, given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool
     return tools
 
 
-def _secrets(tool: Tool) -> tuple[str, ...]:
+def _find_secrets(tool: Tool) -> tuple[str, ...]:
     if not tool.secrets:
         return ()
-    return Secrets(sorted(tool.secrets), may_show=msgspec.json.decode(tool.parameters).get("properties", {}).keys() - tool.secrets)
+    return SecretNames(sorted(tool.secrets), visible_names=msgspec.json.decode(tool.parameters).get("properties", {}).keys() - tool.secrets)
 
 
-def _plain(name: str) -> str:
-    return "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
+def _to_tool_name(name: str) -> str:
+    return "".join(char if char.isalnum() and char.isascii() else "_" for char in name)
 
 
-def _history(agent: str, history: Any) -> History:
+def _require_history(agent: str, history: Any) -> History:
     if history is None:
         return History()
     if not isinstance(history, History):
@@ -236,8 +238,8 @@ def _history(agent: str, history: Any) -> History:
 def guardrail(on: str) -> Callable[[Callable[..., Any]], Guardrail]:
     """Make a function (sync or async) a guardrail on "input", "output" or "tool".
 
-    It receives the caller's context and the message's text, the reply's output, or the call; it returns None or True to let it pass,
-    and words (or False) to object. The verdict is recorded and not asked for again.
+    The function receives the user's context, and the message's text, the reply's output or the call. It returns None or True to let it
+    pass, and a reason (or False) to object. The verdict is recorded, and the function is not called again for it.
 
     >>> @guardrail("input")
     ... def no_card_numbers(context, text):
@@ -247,4 +249,4 @@ def guardrail(on: str) -> Callable[[Callable[..., Any]], Guardrail]:
     """
     if on not in ("input", "output", "tool"):
         raise BadInput('a guardrail is on "input", "output" or "tool"', found=repr(on), do='write @guardrail("input")')
-    return lambda judge: Guardrail(on, function("a guardrail", judge))
+    return lambda function: Guardrail(on, require_function("a guardrail", function))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.runtime.child_sessions import child_id, child_store, raise_if_waiting, run_child
+from legato.runtime.child_sessions import choose_child_session_id, find_parent_store, raise_if_unfinished, run_child_session
 from legato.stores.contract import Store
 from legato.tools import Tool, ToolContext, tool
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from legato.workflow.workflow import Workflow
 
 
-class WorksIn(Struct, frozen=True):
-    """Opens the conversations of an agent that works as a tool."""
+class WorkflowOpener(Struct, frozen=True):
+    """A function that opens the child sessions of an agent that works as a tool."""
 
     workflow: Workflow
 
@@ -27,39 +27,41 @@ class WorksIn(Struct, frozen=True):
         return self.workflow.session(id, store=store, context=context)
 
 
-def workflow_as_tool(workflow: Workflow, name: str, description: str) -> Tool:
-    """A workflow as a tool: it is given a task, works in a child session, and returns its reply."""
+def make_workflow_tool(workflow: Workflow, name: str, description: str) -> Tool:
+    """Return a workflow as a tool, which takes a task, works in a child session, and returns the reply."""
 
     async def ask(task: str, ctx: ToolContext[Any]) -> object:
-        session = workflow.session(child_id(ctx.session_id, ctx.idempotency_key), store=child_store(), context=ctx.context)
-        result = await run_child(session, task, ctx.idempotency_key)
-        raise_if_waiting(session)
-        if session.state.halt == "limit":
+        session = workflow.session(
+            choose_child_session_id(ctx.session_id, ctx.idempotency_key), store=find_parent_store(), context=ctx.context
+        )
+        result = await run_child_session(session, task, ctx.idempotency_key)
+        raise_if_unfinished(session)
+        if session.state.stop_reason == "limit":
             raise RuntimeError(f"{workflow.name} was stopped at its limit and did not finish. What it did before may have taken effect.")
         if result.status not in ("waiting", "terminated"):
             raise RuntimeError(f"{workflow.name} did not finish: {result.status}")
         return result.output
 
     # It may be started again: the task is delivered once by its key, and the conversation goes on.
-    return replace(tool(name=name, description=description, idempotent=True)(ask), works_in=WorksIn(workflow))
+    return replace(tool(name=name, description=description, idempotent=True)(ask), open_child_session=WorkflowOpener(workflow))
 
 
-def workflow_of(tool: Tool) -> Workflow | None:
-    """The workflow that works as this tool."""
-    return tool.works_in.workflow if isinstance(tool.works_in, WorksIn) else None
+def find_tool_workflow(tool: Tool) -> Workflow | None:
+    """Return the workflow that works as this tool; None if none does."""
+    return tool.open_child_session.workflow if isinstance(tool.open_child_session, WorkflowOpener) else None
 
 
-def with_child_workflows(workflows: Iterable[WorkflowInterface]) -> Iterator[WorkflowInterface]:
-    """Yield the workflows, and those that work as tools of their agents, at any depth."""
+def iter_workflow_tree(workflows: Iterable[WorkflowInterface]) -> Iterator[WorkflowInterface]:
+    """Yield these workflows and the workflows that work as tools of their agents, at any depth."""
     for workflow in workflows:
         yield workflow
         tools = [tool for agent in workflow.definition.agents.values() for tool in agent.tools.values()]
-        yield from with_child_workflows([child for tool in tools if (child := workflow_of(tool)) is not None])
+        yield from iter_workflow_tree([child for tool in tools if (child := find_tool_workflow(tool)) is not None])
 
 
-def with_workflow(tool: Tool, make: Callable[[Workflow], Workflow]) -> Tool:
-    """The same tool with what `make` makes of the workflow that works as it, if one does."""
-    if (workflow := workflow_of(tool)) is None:
+def replace_workflow_of_tool(tool: Tool, make: Callable[[Workflow], Workflow]) -> Tool:
+    """Return the tool with the workflow that works as it, if any, replaced by what `make` returns for that workflow."""
+    if (workflow := find_tool_workflow(tool)) is None:
         return tool
-    made = workflow_as_tool(make(workflow), tool.name, tool.description)
-    return replace(tool, function=made.function, works_in=made.works_in)
+    replacement = make_workflow_tool(make(workflow), tool.name, tool.description)
+    return replace(tool, function=replacement.function, open_child_session=replacement.open_child_session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legato.compat.agent_framework import CheckpointStorage, HandoffBuilder, OpenAIResponsesClient, Workflow, tool
-from legato.emulator.minds import Prompt, Thought, Use, Words
+from legato.emulator.fake_models import ModelPrompt, ReplyCall, ReplyText, ReplyThought
 
 
 def desk(storage: CheckpointStorage, paid: list[float] | None = None) -> Workflow:
@@ -29,13 +29,13 @@ def desk(storage: CheckpointStorage, paid: list[float] | None = None) -> Workflo
     )
 
 
-def mind(prompt: Prompt) -> list[Any]:
+def mind(prompt: ModelPrompt) -> list[Any]:
     """Triage routes; the payer pays the amounts that were said, and says what came of it."""
-    thought = Thought(f"{len(prompt.heard)} things were heard.")
-    if prompt.said == "Bye":
-        return [thought, Words("Goodbye!")]
+    thought = ReplyThought(f"{len(prompt.messages)} things were heard.")
+    if prompt.last_user_text == "Bye":
+        return [thought, ReplyText("Goodbye!")]
     if prompt.instructions.startswith("You route"):
-        return [thought, Words("One moment."), Use("handoff_to_payer", "{}")]
-    if prompt.heard[-1].who == "tool" and prompt.heard[-1].tool == "pay":
-        return [thought, Words(f"The tool said: {prompt.heard[-1].text}.")]
-    return [thought, *(Use("pay", f'{{"amount": {amount}}}') for amount in prompt.said.split() if amount.isdigit())]
+        return [thought, ReplyText("One moment."), ReplyCall("handoff_to_payer", "{}")]
+    if prompt.messages[-1].role == "tool" and prompt.messages[-1].tool == "pay":
+        return [thought, ReplyText(f"The tool said: {prompt.messages[-1].text}.")]
+    return [thought, *(ReplyCall("pay", f'{{"amount": {amount}}}') for amount in prompt.last_user_text.split() if amount.isdigit())]

@@ -10,7 +10,7 @@ import pytest
 from legato import ToolContext
 from legato.compat import MeansNothingHere
 from legato.compat import agent_framework as af
-from legato.emulator.running import Emulator
+from legato.emulator.server import Emulator
 from legato.errors import BadInput, NotPending
 from tests.compat.agent_framework.desk import desk
 

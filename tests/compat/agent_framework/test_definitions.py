@@ -15,7 +15,7 @@ from legato.compat.agent_framework import azure, openai, orchestrations
 from legato.compat.agent_framework.clients import PROJECT_SCOPE
 from legato.compat.gaps import explain
 from legato.emulator import serve
-from legato.emulator.running import Emulator
+from legato.emulator.server import Emulator
 from legato.errors import BadInput, BuildError
 
 
@@ -44,10 +44,10 @@ async def test_each_client_speaks_its_api_with_the_options_it_was_given(emulator
     for client in clients:
         agent = client.as_agent(name="clerk", instructions="You route.", default_options=options, tools=[abs_])
         await agent.run("Bye")
-    paths = [(exchange.api, exchange.request["model"]) for exchange in emulator.exchanges]
+    paths = [(exchange.api, exchange.request_body["model"]) for exchange in emulator.exchanges]
     assert paths == [("chat", "gpt-4.1")] * 2 + [("responses", "gpt-4.1")] * 2
     for exchange in emulator.exchanges:
-        body = exchange.request
+        body = exchange.request_body
         assert (body["temperature"], body["parallel_tool_calls"], body["user"]) == (0.5, False, "ada")
         assert 50 in (body.get("max_output_tokens"), body.get("max_completion_tokens"))
 
@@ -65,7 +65,7 @@ async def test_a_credential_is_asked_for_a_token_of_the_project() -> None:
             scopes.extend(asked)
             return type("Token", (), {"token": "secret-token"})()
 
-    with serve(mind=["Hello!"], keys=["secret-token"]) as emulator:
+    with serve(fake_model=["Hello!"], keys=["secret-token"]) as emulator:
         client = af.AzureOpenAIResponsesClient(project_endpoint=emulator.url, deployment_name="mine", credential=Credential())
         assert (await client.as_agent(name="clerk").run("Hi")).text == "Hello!"
     assert scopes == [PROJECT_SCOPE]
@@ -81,7 +81,7 @@ def test_a_model_must_have_a_name_and_what_is_not_known_is_refused(monkeypatch: 
 
 
 async def test_a_response_format_is_the_type_of_the_output() -> None:
-    with serve(mind=['{"city": "Lisbon", "sunny": true}']) as emulator:
+    with serve(fake_model=['{"city": "Lisbon", "sunny": true}']) as emulator:
         client = af.OpenAIResponsesClient("gpt-5.1", base_url=emulator.openai_url, api_key="any")
         agent = client.as_agent(name="clerk", default_options={"response_format": Weather})
         assert (await agent.run("Lisbon?")).value == Weather(city="Lisbon", sunny=True)
@@ -92,9 +92,9 @@ async def test_several_runs_in_a_session_are_one_conversation(emulator: Emulator
     session = agent.create_session(session_id="ada")
     await agent.run("Bye", session=session)
     await agent.run("Bye", session=af.AgentSession.from_dict(session.to_dict()))
-    assert [item["role"] for item in emulator.exchanges[-1].request["input"] if "role" in item] == ["user", "assistant", "user"]
+    assert [item["role"] for item in emulator.exchanges[-1].request_body["input"] if "role" in item] == ["user", "assistant", "user"]
     await agent.run("Bye")
-    assert len(emulator.exchanges[-1].request["input"]) == 1
+    assert len(emulator.exchanges[-1].request_body["input"]) == 1
 
 
 def test_what_programs_annotate_with_means_at_run_time_what_it_says() -> None:
@@ -170,7 +170,7 @@ def test_a_workflow_that_cannot_work_is_refused_when_it_is_built() -> None:
 
 
 async def test_pictures_and_files_are_said_as_they_are() -> None:
-    with serve(mind=["I see."]) as emulator:
+    with serve(fake_model=["I see."]) as emulator:
         client = af.OpenAIResponsesClient("gpt-5.1", base_url=emulator.openai_url, api_key="any")
         png = b"\x89PNG\r\n\x1a\n" + bytes(24)
         contents = [
@@ -179,7 +179,7 @@ async def test_pictures_and_files_are_said_as_they_are() -> None:
             af.Content.from_uri("https://example.com/a.png", media_type="image/png"),
         ]
         await client.as_agent(name="eye").run(af.Message("user", contents))
-        (item,) = emulator.exchanges[-1].request["input"]
+        (item,) = emulator.exchanges[-1].request_body["input"]
     assert [part["type"] for part in item["content"]] == ["input_text", "input_image", "input_image"]
     assert item["content"][1]["image_url"] == contents[1].uri
     assert item["content"][2]["image_url"] == "https://example.com/a.png"

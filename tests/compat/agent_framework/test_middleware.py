@@ -21,8 +21,8 @@ from legato.compat.agent_framework import (
 )
 from legato.compat.gaps import explain
 from legato.emulator import serve
-from legato.emulator.minds import Prompt, Use, Words
-from legato.emulator.running import Emulator
+from legato.emulator.fake_models import ModelPrompt, ReplyCall, ReplyText
+from legato.emulator.server import Emulator
 from legato.errors import BadInput, BuildError, ModelFailed
 
 Next = Callable[[], Awaitable[None]]
@@ -46,11 +46,11 @@ def clerk(emulator: Emulator, *middleware: Any, **more: Any) -> af.Agent:
 def told() -> Emulator:
     """A model that asks for the weather, and tells what it heard."""
 
-    def mind(prompt: Prompt) -> list[Any]:
-        last = prompt.heard[-1]
-        return [Words(f"Told: {last.text}")] if last.who == "tool" else [Use("weather", '{"city": "Lisbon"}')]
+    def mind(prompt: ModelPrompt) -> list[Any]:
+        last = prompt.messages[-1]
+        return [ReplyText(f"Told: {last.text}")] if last.role == "tool" else [ReplyCall("weather", '{"city": "Lisbon"}')]
 
-    return serve(mind=mind)
+    return serve(fake_model=mind)
 
 
 # -- function middleware -----------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ async def test_what_chat_middleware_says_in_a_models_place_is_recorded_as_its_wo
             assert (await pieces.get_final_response()).text == text
             facts = await agent.store.read(session.session_id)
             assert facts[-1].model == "chat middleware"  # type: ignore[union-attr]  # an answer
-        assert emulator.exchanges[-1].request["input"][-1]["type"] == "function_call_output"
+        assert emulator.exchanges[-1].request_body["input"][-1]["type"] == "function_call_output"
 
 
 async def test_chat_middleware_cannot_change_what_the_ledger_says() -> None:
@@ -217,7 +217,7 @@ async def test_agent_middleware_wraps_a_run(stream: bool) -> None:
         run = agent.run("Weather?", stream=stream, function_invocation_kwargs={"user": "ada"})
         answer = await (run.get_final_response() if stream else run)
         assert answer.text == "Told: sunny in Lisbon"
-        assert emulator.exchanges[0].request["input"][0]["content"] == "Weather, please?"
+        assert emulator.exchanges[0].request_body["input"][0]["content"] == "Weather, please?"
     assert seen == [("clerk", ["Weather?"], stream, {"user": "ada"}), "ResponseStream" if stream else "AgentResponse"]
 
 

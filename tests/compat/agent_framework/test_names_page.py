@@ -11,8 +11,8 @@ from legato.compat import MeansNothingHere
 from legato.compat import agent_framework as af
 from legato.compat.gaps import explain
 from legato.emulator import serve
-from legato.emulator.minds import Call, Rule
-from legato.emulator.running import Emulator
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
+from legato.emulator.server import Emulator
 from legato.errors import BuildError
 from legato.stores import SQLiteStore
 from tests.compat.agent_framework.desk import desk
@@ -73,7 +73,7 @@ async def test_an_agent_is_made_in_each_way(emulator: Emulator) -> None:
         assert (answer.text, answer.finish_reason, answer.agent_id) == ("Goodbye!", "stop", "a")
         assert answer.usage_details is not None
         assert answer.usage_details["total_token_count"] > 0
-    assert emulator.exchanges[0].request["instructions"] == "You greet."
+    assert emulator.exchanges[0].request_body["instructions"] == "You greet."
 
 
 async def test_tools_that_the_provider_runs_are_given_to_it_as_it_writes_them(emulator: Emulator) -> None:
@@ -85,7 +85,7 @@ async def test_tools_that_the_provider_runs_are_given_to_it_as_it_writes_them(em
         client.get_image_generation_tool(size="auto"),
     ]
     await client.as_agent(name="a", tools=tools).run("Bye")
-    assert emulator.exchanges[-1].request["tools"] == [
+    assert emulator.exchanges[-1].request_body["tools"] == [
         {"type": "web_search", "user_location": {"type": "approximate", "city": "Lisbon"}, "search_context_size": "low"},
         {"type": "file_search", "vector_store_ids": ["vs_1"], "max_num_results": 3},
         {"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file_1"]}},
@@ -102,12 +102,12 @@ async def test_what_a_run_is_given_reaches_the_tools_of_an_agent() -> None:
         seen.append((dict(ctx.arguments), ctx.kwargs["user"], ctx.session.session_id, kwargs["user"]))
         return "signed"
 
-    with serve(mind=[Rule(after_tool="sign", say="Done."), Rule(say=Call("sign", {"text": "Hi"}))]) as emulator:
+    with serve(fake_model=[ScriptRule(after_tool="sign", say="Done."), ScriptRule(say=ScriptedCall("sign", {"text": "Hi"}))]) as emulator:
         client = af.OpenAIResponsesClient("gpt-5.1", base_url=emulator.openai_url, api_key="any")
         agent = client.as_agent(name="a", tools=[sign])
         session = agent.create_session(session_id="letters")
         await agent.run("Sign", session=session, function_invocation_kwargs={"user": "ada"})
-        assert "ada" not in str([exchange.request for exchange in emulator.exchanges])
+        assert "ada" not in str([exchange.request_body for exchange in emulator.exchanges])
     assert seen == [({"text": "Hi"}, "ada", "letters", "ada")]
 
 
@@ -119,7 +119,7 @@ async def test_a_provider_adds_instructions_and_messages(emulator: Emulator) -> 
 
     client = af.OpenAIResponsesClient("gpt-5.1")
     await client.as_agent(name="a", instructions="You greet.", context_providers=[Customer("customer")]).run("Bye")
-    body = emulator.exchanges[-1].request
+    body = emulator.exchanges[-1].request_body
     assert body["instructions"] == "You greet.\n\nThe customer is called Ada."
     assert [item["content"] for item in body["input"]] == ["I live in Lisbon.", "Bye"]
 
@@ -136,7 +136,7 @@ async def test_a_history_provider_is_accepted_and_never_asked(emulator: Emulator
         session = agent.create_session()
         for _ in range(2):
             await agent.run("Bye", session=session)
-        assert len([item for item in emulator.exchanges[-1].request["input"] if item.get("role")]) == 3
+        assert len([item for item in emulator.exchanges[-1].request_body["input"] if item.get("role")]) == 3
 
 
 @pytest.mark.parametrize("method", ["get_messages", "save_messages", "before_run", "after_run"])
@@ -186,16 +186,16 @@ async def test_a_run_tells_events_and_all_messages_once_it_is_over() -> None:
 
 async def test_an_agent_is_a_tool_of_another() -> None:
     script = [
-        Rule(instructions="You know", say="42"),
-        Rule(after_tool="ask_sage", say="The sage says so."),
-        Rule(say=Call("ask_sage", {"task": "What is it?"})),
+        ScriptRule(instructions="You know", say="42"),
+        ScriptRule(after_tool="ask_sage", say="The sage says so."),
+        ScriptRule(say=ScriptedCall("ask_sage", {"task": "What is it?"})),
     ]
-    with serve(mind=script) as emulator:
+    with serve(fake_model=script) as emulator:
         client = af.OpenAIResponsesClient("gpt-5.1", base_url=emulator.openai_url, api_key="any")
         sage = client.as_agent(name="sage", instructions="You know.")
         answer = await client.as_agent(name="clerk", instructions="You ask.", tools=[sage.as_tool(name="ask_sage")]).run("What?")
         assert answer.text == "The sage says so."
-        assert emulator.exchanges[-1].request["input"][-1]["output"] == "42"
+        assert emulator.exchanges[-1].request_body["input"][-1]["output"] == "42"
 
 
 @pytest.mark.usefixtures("emulator")

@@ -65,7 +65,7 @@ async def test_thrown_away_after_every_step_and_made_anew_the_ledger_is_the_same
     ledgers = []
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     for thrown_away in (False, True):
-        with serve(mind=mind) as emulator:
+        with serve(fake_model=mind) as emulator:
             monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
             ledgers.append(await play(tmp_path / str(thrown_away), stream, thrown_away))
             assert [exchange for exchange in emulator.exchanges if exchange.status != 200] == []

@@ -24,8 +24,8 @@ from legato.compat.agent_framework.requests import question
 from legato.core.facts import CallRef
 from legato.core.pending_requests import Pending
 from legato.emulator import serve
-from legato.emulator.minds import Prompt, Use
-from legato.emulator.running import Emulator
+from legato.emulator.fake_models import ModelPrompt, ReplyCall
+from legato.emulator.server import Emulator
 from legato.errors import BadInput, ModelFailed, NotPending
 from tests.compat.agent_framework.desk import desk
 
@@ -147,7 +147,7 @@ async def test_a_failed_model_is_told_and_the_newest_checkpoint_goes_on(emulator
     result = await workflow.run(checkpoint_id=await workflow.get_last_checkpoint_id())
     (request,) = result.get_request_info_events()
     assert request.data.function_call.parse_arguments() == {"amount": 5}
-    sent = [item for item in emulator.exchanges[-1].request["input"] if item.get("role") == "user"]
+    sent = [item for item in emulator.exchanges[-1].request_body["input"] if item.get("role") == "user"]
     assert len(sent) == 1
 
 
@@ -211,13 +211,13 @@ async def test_an_agent_as_a_tool_asks_through_the_workflow_of_its_caller() -> N
         paid.append(amount)
         return f"paid {amount}"
 
-    def mind(prompt: Prompt) -> Any:
-        last = prompt.heard[-1]
+    def mind(prompt: ModelPrompt) -> Any:
+        last = prompt.messages[-1]
         if prompt.instructions == "You delegate.":
-            return f"Done: {last.text}" if last.who == "tool" else Use("ask_payer", '{"task": "Pay 5"}')
-        return last.text if last.who == "tool" else Use("pay", '{"amount": 5}')
+            return f"Done: {last.text}" if last.role == "tool" else ReplyCall("ask_payer", '{"task": "Pay 5"}')
+        return last.text if last.role == "tool" else ReplyCall("pay", '{"amount": 5}')
 
-    with serve(mind=mind) as running:
+    with serve(fake_model=mind) as running:
         client = OpenAIResponsesClient(model="gpt-5.1", base_url=running.openai_url)
         payer = client.as_agent(name="payer", instructions="You pay.", tools=[pay])
         boss = client.as_agent(name="boss", instructions="You delegate.", tools=[payer.as_tool()])
@@ -235,14 +235,14 @@ async def test_an_agent_as_a_tool_asks_through_the_workflow_of_its_caller() -> N
 async def test_an_agent_as_a_tool_that_requires_approval_does_not_begin_before_it_has_it() -> None:
     begun: list[str] = []
 
-    def mind(prompt: Prompt) -> Any:
-        last = prompt.heard[-1]
+    def mind(prompt: ModelPrompt) -> Any:
+        last = prompt.messages[-1]
         if prompt.instructions == "You delegate.":
-            return f"Done: {last.text}" if last.who == "tool" else Use("ask_payer", '{"task": "Pay 5"}')
+            return f"Done: {last.text}" if last.role == "tool" else ReplyCall("ask_payer", '{"task": "Pay 5"}')
         begun.append(last.text)
         return "paid"
 
-    with serve(mind=mind) as running:
+    with serve(fake_model=mind) as running:
         client = OpenAIResponsesClient(model="gpt-5.1", base_url=running.openai_url)
         payer = client.as_agent(name="payer", instructions="You pay.")
         boss = client.as_agent(name="boss", instructions="You delegate.", tools=[payer.as_tool(approval_mode="always_require")])

@@ -17,9 +17,9 @@ from legato.emulator import serve
 SAMPLES = sorted(path.stem for path in (Path(__file__).parent / "samples").glob("*.py"))
 
 
-def shown_by(sample: Any) -> str:
-    """What the docstring shows with an indent."""
-    return "".join(f"{line.strip()}\n" for line in (sample.__doc__ or "").splitlines() if line.startswith("    "))
+def read_expected_output(sample: Any) -> str:
+    """Return the output that the docstring shows below its first paragraph."""
+    return (sample.__doc__ or "").partition("\n\n")[2]
 
 
 def test_there_are_ten_and_more() -> None:
@@ -30,10 +30,10 @@ def test_there_are_ten_and_more() -> None:
 async def test_a_sample_prints_what_it_shows(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     sample = importlib.import_module(f"tests.compat.agent_framework.samples.{name}")
     assert inspect.iscoroutinefunction(sample.main)
-    with serve(mind=sample.SCRIPT) as emulator:
+    with serve(fake_model=sample.SCRIPT) as emulator:
         monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
         monkeypatch.setenv("OPENAI_API_KEY", "any")
         await sample.main()
         assert [exchange for exchange in emulator.exchanges if exchange.status != 200] == []
         assert emulator.exchanges
-    assert capsys.readouterr().out == shown_by(sample)
+    assert capsys.readouterr().out == read_expected_output(sample)

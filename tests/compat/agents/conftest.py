@@ -10,7 +10,7 @@ import pytest
 
 from legato.compat.agents import set_default_openai_api, set_default_store
 from legato.emulator import serve
-from legato.emulator.running import Emulator
+from legato.emulator.server import Emulator
 from legato.stores import MemoryStore
 
 Provider: TypeAlias = Callable[[Any], Emulator]
@@ -31,7 +31,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
         started: list[Emulator] = []
 
         def start(mind: Any) -> Emulator:
-            emulator = stack.enter_context(serve(mind=mind))
+            emulator = stack.enter_context(serve(fake_model=mind))
             monkeypatch.setenv("OPENAI_API_KEY", "any")
             monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
             monkeypatch.setenv("OPENAI_DEFAULT_MODEL", "gpt-5.1")
@@ -40,5 +40,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
 
         yield start
         sent = [each for emulator in started for each in emulator.exchanges]
-        refused = [each.told for each in sent if each.verdict or (each.asks and each.status != 200 and not each.fault)]
+        refused = [
+            each.summary_line for each in sent if each.violations or (each.is_model_request and each.status != 200 and not each.fault)
+        ]
         assert refused == []

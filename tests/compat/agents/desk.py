@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from legato.compat.agents import Agent, RunContextWrapper, Runner, RunState, function_tool
-from legato.emulator.minds import Prompt, Use
+from legato.emulator.fake_models import ModelPrompt, ReplyCall
 
 
 @dataclass
@@ -50,19 +50,19 @@ def desk() -> Agent[Shop]:
     return triage
 
 
-def mind(prompt: Prompt) -> Any:
+def mind(prompt: ModelPrompt) -> Any:
     """Hands over; looks up and refunds, a large sum and a small one, at once; tells what came of it."""
     if prompt.instructions == "Route.":
-        return Use("transfer_to_refunds", json.dumps({"reason": "it is about money"}))
-    last = prompt.heard[-1]
-    if last.who == "tool" and last.tool != "transfer_to_refunds":
+        return ReplyCall("transfer_to_refunds", json.dumps({"reason": "it is about money"}))
+    last = prompt.messages[-1]
+    if last.role == "tool" and last.tool != "transfer_to_refunds":
         return f"So: {last.text}"
-    if "thank" in prompt.said.lower():
+    if "thank" in prompt.last_user_text.lower():
         return "You are welcome."
     return [
-        Use("refund", json.dumps({"order": "A-1", "cents": 900})),
-        Use("look_up", json.dumps({"order": "A-1"})),
-        Use("refund", json.dumps({"order": "B-2", "cents": 50})),
+        ReplyCall("refund", json.dumps({"order": "A-1", "cents": 900})),
+        ReplyCall("look_up", json.dumps({"order": "A-1"})),
+        ReplyCall("refund", json.dumps({"order": "B-2", "cents": 50})),
     ]
 
 

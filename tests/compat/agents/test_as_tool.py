@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato.compat.agents import Agent, RunContextWrapper, Runner, RunState, function_tool, set_default_store
-from legato.emulator.minds import Prompt, Use
+from legato.emulator.fake_models import ModelPrompt, ReplyCall
 from legato.errors import NotPending
 from legato.stores import MemoryStore
 from tests.compat.agents.conftest import Provider
@@ -26,13 +26,13 @@ def office(paid: list[str]) -> Agent[Shop]:
     return Agent[Shop](name="Boss", instructions="Delegate.", model="gpt-5.1", tools=[payer.as_tool("ask_payer", "Pays people.")])
 
 
-def mind(prompt: Prompt) -> Any:
-    last = prompt.heard[-1]
+def mind(prompt: ModelPrompt) -> Any:
+    last = prompt.messages[-1]
     if prompt.instructions == "Delegate.":
-        return f"The payer says: {last.text}" if last.who == "tool" else Use("ask_payer", json.dumps({"input": "Pay ann and bob"}))
-    if last.who == "tool":
-        return " and ".join(heard.text for heard in prompt.heard if heard.who == "tool")
-    return [Use("pay", json.dumps({"to": name})) for name in ("ann", "bob")]
+        return f"The payer says: {last.text}" if last.role == "tool" else ReplyCall("ask_payer", json.dumps({"input": "Pay ann and bob"}))
+    if last.role == "tool":
+        return " and ".join(heard.text for heard in prompt.messages if heard.role == "tool")
+    return [ReplyCall("pay", json.dumps({"to": name})) for name in ("ann", "bob")]
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])

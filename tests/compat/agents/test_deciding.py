@@ -128,7 +128,7 @@ async def test_a_run_is_found_in_its_session_and_hears_what_is_added(provider: P
     state.reject(state.get_interruptions()[0], rejection_message="Not today.")
     result = await Runner.run(desk(), state)
     assert result.final_output == "You are welcome."
-    *_, last = [each.request for each in emulator.exchanges if each.asks]
+    *_, last = [each.request_body for each in emulator.exchanges if each.is_model_request]
     assert [item.get("type", item.get("role")) for item in last["input"]] == [*["function_call_output"] * 3, "user"]
 
 

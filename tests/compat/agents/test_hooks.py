@@ -19,7 +19,7 @@ from legato.compat.agents import (
     UserError,
     function_tool,
 )
-from legato.emulator.minds import Prompt, Use
+from legato.emulator.fake_models import ModelPrompt, ReplyCall
 from tests.compat.agents.conftest import Provider
 from tests.compat.agents.desk import Shop, desk, mind
 
@@ -132,8 +132,8 @@ async def test_an_agents_own_hooks_are_told_of_that_agent(provider: Provider) ->
     assert sorted(lines[1:3]) == ["run look_up", "run refund"]
 
 
-def calls_once(prompt: Prompt) -> Any:
-    return prompt.heard[-1].text if prompt.heard[-1].who == "tool" else Use("delete", "{}")
+def calls_once(prompt: ModelPrompt) -> Any:
+    return prompt.messages[-1].text if prompt.messages[-1].role == "tool" else ReplyCall("delete", "{}")
 
 
 async def test_a_hook_that_raises_before_a_tool_runs_stops_it(provider: Provider) -> None:
@@ -181,7 +181,7 @@ async def test_a_hook_that_raises_before_a_model_is_asked_stops_the_run_which_ca
 
     with pytest.raises(ModelCallFailed, match="not on Sundays") as caught:
         await Runner.run(Agent(name="clerk"), "Hi", hooks=Guard())
-    assert not [each for each in emulator.exchanges if each.asks]
+    assert not [each for each in emulator.exchanges if each.is_model_request]
     assert (await Runner.run(Agent(name="clerk"), caught.value.run_data.to_state())).final_output == "Hello."
 
 

@@ -102,13 +102,13 @@ async def test_thrown_away_after_every_step_the_facade_makes_the_same_ledger(
 ) -> None:
     ledgers, bodies = [], []
     for way in (keeping, forgetting):
-        with serve(mind=mind, clock=lambda: 1_800_000_000.0) as emulator:  # ids are made of the time
+        with serve(fake_model=mind, clock=lambda: 1_800_000_000.0) as emulator:  # ids are made of the time
             monkeypatch.setenv("OPENAI_API_KEY", "any")
             monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
             path = tmp_path / f"{way.__name__}.db"
             await way(path, stream)
             assert all(each.status == 200 for each in emulator.exchanges)
-            bodies.append([each.request for each in emulator.exchanges if each.asks])
+            bodies.append([each.request_body for each in emulator.exchanges if each.is_model_request])
         async with SQLiteStore(path) as store:
             ledgers.append(told(list(await store.read("customer"))))
     assert ledgers[0] == ledgers[1]
@@ -129,9 +129,9 @@ async def test_another_process_with_other_agents_goes_on_exactly(provider: Provi
     out, _ = await child.communicate(text.encode())
     assert child.returncode == 0
     assert out.decode().strip() == "So: Ladle & Co refunded 50 for B-2"
-    *_, batch, resumed = [each for each in emulator.exchanges if each.asks]
-    assert resumed.request["previous_response_id"] == (batch.reply or {})["id"]
-    outputs = [item["output"] for item in resumed.request["input"]]
+    *_, batch, resumed = [each for each in emulator.exchanges if each.is_model_request]
+    assert resumed.request_body["previous_response_id"] == (batch.reply_body or {})["id"]
+    outputs = [item["output"] for item in resumed.request_body["input"]]
     assert len(outputs) == 3
     assert outcome in outputs[0]
     assert outputs[1:] == ["A-1 of Ladle & Co: a teapot", "Ladle & Co refunded 50 for B-2"]

@@ -51,7 +51,7 @@ def test_a_file_of_ours_and_one_that_is_not_there_are_opened(tmp_path: Path) -> 
 
 
 async def test_what_the_message_says_works_for_a_session(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider(lambda prompt: f"I have heard {len(prompt.heard)} things.")
+    provider(lambda prompt: f"I have heard {len(prompt.messages)} things.")
     monkeypatch.chdir(tmp_path)
     shutil.copy(SAMPLES / "session-0.13.3.db", "old.db")
     id = session_of(Path("old.db"))
@@ -71,7 +71,7 @@ async def test_what_the_message_says_works_for_a_session(provider: Provider, tmp
 async def test_what_the_message_says_works_for_a_state_that_waits(
     provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider(lambda prompt: f"So: {prompt.heard[-1].text}")
+    provider(lambda prompt: f"So: {prompt.messages[-1].text}")
     monkeypatch.chdir(tmp_path)
     path = SAMPLES / "run-state-0.24.0-approval.json"
     command = f"import {path} --store sqlite:NEW.db --session customer --workflow openai-agents"

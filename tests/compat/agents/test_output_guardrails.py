@@ -17,8 +17,8 @@ from legato.compat.agents import (
     function_tool,
     output_guardrail,
 )
-from legato.core.facts import Words
-from legato.core.model_reply import Reply
+from legato.core.facts import OutputText
+from legato.core.model_reply import ModelReply
 from legato.testing import ScriptedModel, call
 
 SECRET = "4111"
@@ -106,8 +106,8 @@ async def test_other_tool_outputs_are_not_judged() -> None:
 
 async def test_reply_cut_short_is_held_until_judged() -> None:
     class Cut(ScriptedModel):
-        async def reply(self, request: Any, emit: Any) -> Reply:
-            return Reply(items=(Words(f"The number is {SECRET}"),), finish="length")
+        async def reply(self, request: Any, emit: Any) -> ModelReply:
+            return ModelReply(items=(OutputText(f"The number is {SECRET}"),), finish="length")
 
     told: list[str] = []
     with pytest.raises(OutputGuardrailTripwireTriggered):

@@ -29,7 +29,7 @@ from legato.compat.agents import (
     set_default_openai_key,
     trace,
 )
-from legato.emulator.minds import Prompt, Use
+from legato.emulator.fake_models import ModelPrompt, ReplyCall
 from legato.models import Model
 from legato.testing import ScriptedModel
 from tests.compat.agents.conftest import Provider
@@ -87,11 +87,11 @@ def test_every_name_of_a_row_that_is_said_to_be_the_same_is_there() -> None:
 # -- rows that no other test is about ----------------------------------------------------------------------------------------
 
 
-def says(prompt: Prompt) -> Any:
+def says(prompt: ModelPrompt) -> Any:
     """Calls the first tool once, then says what it heard."""
-    if prompt.heard[-1].who == "tool" or not prompt.tools:
-        return prompt.heard[-1].text
-    return Use(prompt.tools[0].name, "{}")
+    if prompt.messages[-1].role == "tool" or not prompt.tools:
+        return prompt.messages[-1].text
+    return ReplyCall(prompt.tools[0].name, "{}")
 
 
 async def test_an_agent_is_cloned_and_says_what_it_is_told_and_what_it_has() -> None:
@@ -122,7 +122,7 @@ async def test_a_function_is_a_tool_as_the_program_says(provider: Provider) -> N
 
     result = await Runner.run(Agent(name="clerk", tools=[look, hidden]), "Look!")
     assert result.final_output == "Sorry: it is dark"
-    (told,) = emulator.exchanges[0].request["tools"]
+    (told,) = emulator.exchanges[0].request_body["tools"]
     assert (told["name"], told["description"], told["strict"]) == ("peek", "Peek.", False)
 
 
@@ -151,7 +151,7 @@ async def test_a_result_tells_its_output_in_the_type_that_is_asked_for(provider:
 
 
 async def test_a_handoff_may_be_off_or_wait_for_a_person(provider: Provider) -> None:
-    provider(lambda prompt: Use(prompt.tools[0].name, "{}") if prompt.tools else "Here I am.")
+    provider(lambda prompt: ReplyCall(prompt.tools[0].name, "{}") if prompt.tools else "Here I am.")
     boss = Agent[Any](name="boss")
     wanted = handoff(boss, tool_name_override="escalate", tool_description_override="Call the boss.", needs_approval=True)
     clerk = Agent(name="clerk", handoffs=[handoff(Agent(name="nobody"), is_enabled=False), wanted])
@@ -175,8 +175,8 @@ async def test_going_on_from_what_the_provider_holds_needs_no_asking(provider: P
 
     await Runner.run(Agent(name="clerk", tools=[look]), "Look!", auto_previous_response_id=auto)
     first, second = emulator.exchanges
-    assert second.request["previous_response_id"] == (first.reply or {})["id"]
-    assert len(second.request["input"]) == 1
+    assert second.request_body["previous_response_id"] == (first.reply_body or {})["id"]
+    assert len(second.request_body["input"]) == 1
 
 
 async def test_what_is_set_for_a_run_holds_for_all_of_it(provider: Provider) -> None:
@@ -193,7 +193,7 @@ async def test_what_is_set_for_a_run_holds_for_all_of_it(provider: Provider) -> 
     clerk = Agent(name="clerk", model="gpt-4o", model_settings=ModelSettings(temperature=1.0, max_tokens=100))
     config: Any = {"model": "gpt-4.1", "model_settings": {"temperature": 0.5}, "input_guardrails": [polite]}
     await Runner.run(clerk, "Hello", run_config=config)
-    body = emulator.exchanges[-1].request
+    body = emulator.exchanges[-1].request_body
     assert (body["model"], body["temperature"], body["max_output_tokens"]) == ("gpt-4.1", 0.5, 100)
     with pytest.raises(InputGuardrailTripwireTriggered):
         await Runner.run(clerk, "You idiot", run_config=RunConfig(input_guardrails=[polite]))
@@ -234,7 +234,7 @@ def test_traces_and_spans_are_blocks_that_leave_no_trace() -> None:
 
 
 async def test_a_model_that_calls_a_tool_which_is_not_there_is_told_so(provider: Provider) -> None:
-    provider(lambda prompt: f"So: {prompt.heard[-1].text}" if prompt.heard[-1].who == "tool" else Use("nobody", "{}"))
+    provider(lambda prompt: f"So: {prompt.messages[-1].text}" if prompt.messages[-1].role == "tool" else ReplyCall("nobody", "{}"))
 
     @function_tool
     def look() -> str:

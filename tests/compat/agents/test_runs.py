@@ -37,7 +37,7 @@ from legato.compat.agents import (
 )
 from legato.compat.gaps import explain
 from legato.core.facts import CallReturned, ModelReplied
-from legato.emulator.minds import Prompt, Use, Words
+from legato.emulator.fake_models import ModelPrompt, ReplyCall, ReplyText
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel
 from tests.compat.agents.conftest import Provider
@@ -46,12 +46,12 @@ from tests.compat.agents.desk import Shop, desk, mind
 PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
 
-def echo(prompt: Prompt) -> str:
-    return f"{len(prompt.heard)}: {prompt.said}"
+def echo(prompt: ModelPrompt) -> str:
+    return f"{len(prompt.messages)}: {prompt.last_user_text}"
 
 
 def bodies(emulator: Any) -> list[dict[str, Any]]:
-    return [each.request for each in emulator.exchanges if each.asks]
+    return [each.request_body for each in emulator.exchanges if each.is_model_request]
 
 
 # -- what is given back as input -----------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ async def test_picture_with_unreadable_bytes_is_refused(provider: Provider, addr
 
 
 async def test_outputs_of_tools_that_the_program_ran_itself_are_gone_on_from(provider: Provider) -> None:
-    emulator = provider(lambda prompt: f"So: {prompt.heard[-1].text}")
+    emulator = provider(lambda prompt: f"So: {prompt.messages[-1].text}")
     call = {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{}"}
     items = [{"role": "user", "content": "Add."}, call, {"type": "function_call_output", "call_id": "call_1", "output": "5"}]
     result = await Runner.run(Agent(name="clerk", instructions="Count."), items)
@@ -197,7 +197,7 @@ async def test_a_conversation_that_others_filled_is_fetched_and_goes_on_by_value
 
 
 async def test_a_reply_is_gone_on_from_with_the_outputs_of_its_calls(provider: Provider) -> None:
-    emulator = provider(lambda prompt: echo(prompt) if prompt.said == "And?" else Use("look", "{}", "call_1"))
+    emulator = provider(lambda prompt: echo(prompt) if prompt.last_user_text == "And?" else ReplyCall("look", "{}", "call_1"))
 
     looked = []
 
@@ -307,7 +307,7 @@ async def test_a_message_that_a_guardrail_stops_is_part_of_nothing(provider: Pro
 
 
 async def test_too_many_turns_streamed_is_told_at_the_end_of_the_stream(provider: Provider) -> None:
-    provider(lambda prompt: Use("look", "{}"))
+    provider(lambda prompt: ReplyCall("look", "{}"))
 
     @function_tool
     def look() -> str:
@@ -360,7 +360,7 @@ async def test_a_reply_that_is_judged_is_streamed_when_it_is_accepted(provider: 
 
 
 async def test_a_stream_that_broke_is_taken_back_before_it_comes_again(provider: Provider) -> None:
-    emulator = provider(lambda prompt: Words("one two three four five six seven"))
+    emulator = provider(lambda prompt: ReplyText("one two three four five six seven"))
     emulator.fault("cut event=7")
     result = Runner.run_streamed(Agent(name="clerk"), "Count.")
     shown = ""
@@ -373,7 +373,7 @@ async def test_a_stream_that_broke_is_taken_back_before_it_comes_again(provider:
 
 
 async def test_a_run_that_is_cancelled_goes_on_from_its_state(provider: Provider) -> None:
-    provider(lambda prompt: "Done." if prompt.heard[-1].who == "tool" else Use("wait", "{}"))
+    provider(lambda prompt: "Done." if prompt.messages[-1].role == "tool" else ReplyCall("wait", "{}"))
 
     @function_tool
     async def wait() -> str:
@@ -400,7 +400,7 @@ async def test_a_run_that_is_cancelled_goes_on_from_its_state(provider: Provider
 
 
 async def test_a_tool_made_by_hand_gets_its_arguments_as_text(provider: Provider) -> None:
-    provider(lambda prompt: prompt.heard[-1].text if prompt.heard[-1].who == "tool" else Use("double", '{"n": 21}', "call_7"))
+    provider(lambda prompt: prompt.messages[-1].text if prompt.messages[-1].role == "tool" else ReplyCall("double", '{"n": 21}', "call_7"))
     calls = []
 
     async def double(ctx: ToolContext[Any], given: str) -> str:
@@ -415,7 +415,7 @@ async def test_a_tool_made_by_hand_gets_its_arguments_as_text(provider: Provider
 
 
 async def test_a_tool_that_raises_tells_the_model_in_the_programs_own_words(provider: Provider) -> None:
-    provider(lambda prompt: prompt.heard[-1].text if prompt.heard[-1].who == "tool" else Use("fail", "{}"))
+    provider(lambda prompt: prompt.messages[-1].text if prompt.messages[-1].role == "tool" else ReplyCall("fail", "{}"))
 
     @function_tool(failure_error_function=lambda ctx, error: f"Sorry: {error}")
     async def fail() -> str:
@@ -445,14 +445,14 @@ def _splits(data: HandoffInputData) -> HandoffInputData:
 
 @pytest.mark.parametrize(("filter", "told"), [(_rewrites, "changes what was said"), (_splits, "keeps a part of a reply")])
 async def test_a_filter_that_would_lose_or_invent_something_is_refused(provider: Provider, filter: Any, told: str) -> None:
-    provider(lambda prompt: Use("transfer_to_other", "{}"))
+    provider(lambda prompt: ReplyCall("transfer_to_other", "{}"))
     other = Agent(name="other")
     with pytest.raises(UserError, match=told):
         await Runner.run(Agent(name="clerk", handoffs=[handoff(other, input_filter=filter)]), "Hi")
 
 
 async def test_a_callback_is_called_when_control_comes_and_not_again(provider: Provider) -> None:
-    provider(lambda prompt: Use("transfer_to_other", "{}") if "transfer_to_other" in [t.name for t in prompt.tools] else echo(prompt))
+    provider(lambda prompt: ReplyCall("transfer_to_other", "{}") if "transfer_to_other" in [t.name for t in prompt.tools] else echo(prompt))
     came: list[Any] = []
     other = Agent[Any](name="other")
     clerk = Agent(name="clerk", handoffs=[handoff(other, on_handoff=lambda ctx: came.append(ctx.context))])

@@ -99,7 +99,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def run(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Exchange]:
-    with serve(mind=getattr(minds, name)) as emulator:
+    with serve(fake_model=getattr(minds, name)) as emulator:
         monkeypatch.setenv("OPENAI_API_KEY", "any")
         monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
         monkeypatch.setenv("OPENAI_DEFAULT_MODEL", "gpt-5.1")
@@ -117,36 +117,36 @@ async def test_the_sample_runs_and_nothing_it_sends_is_refused(
     exchanges = await run(name, monkeypatch)
     assert lines(capsys.readouterr().out) == lines(PRINTED[name])
     assert exchanges
-    assert [(each.path, each.told) for each in exchanges if each.status != 200 or each.verdict or each.error] == []
+    assert [(each.path, each.summary_line) for each in exchanges if each.status != 200 or each.violations or each.emulator_error] == []
 
 
 async def test_an_open_call_of_a_batch_runs_while_others_wait_and_only_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, second = [exchange for exchange in await run("approval", monkeypatch) if exchange.asks]
-    outputs = [item for item in second.request["input"] if item["type"] == "function_call_output"]
-    made = [item["call_id"] for item in (first.reply or {})["output"] if item["type"] == "function_call"]
+    first, second = [exchange for exchange in await run("approval", monkeypatch) if exchange.is_model_request]
+    outputs = [item for item in second.request_body["input"] if item["type"] == "function_call_output"]
+    made = [item["call_id"] for item in (first.reply_body or {})["output"] if item["type"] == "function_call"]
     assert [item["call_id"] for item in outputs] == made
-    assert len(second.request["input"]) == 3
+    assert len(second.request_body["input"]) == 3
 
 
 async def test_a_filtered_conversation_never_has_a_call_without_its_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    exchanges = [each for each in await run("message_filter", monkeypatch) if each.asks and each.prompt]
+    exchanges = [each for each in await run("message_filter", monkeypatch) if each.is_model_request and each.prompt]
     poets = [each.prompt for each in exchanges if each.prompt and each.prompt.instructions == "Write a poem."]
     custom, quiet = poets
-    assert all("Sora" not in heard.text for heard in custom.heard)
-    assert [heard.who for heard in quiet.heard] == ["user", "assistant", "user"]
-    assert not any(heard.uses for heard in quiet.heard)
+    assert all("Sora" not in heard.text for heard in custom.messages)
+    assert [heard.role for heard in quiet.messages] == ["user", "assistant", "user"]
+    assert not any(heard.calls for heard in quiet.messages)
 
 
 async def test_a_conversation_of_the_providers_own_is_used_where_it_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [each.request for each in await run("conversation", monkeypatch) if each.asks]
+    asked = [each.request_body for each in await run("conversation", monkeypatch) if each.is_model_request]
     assert len({body["conversation"] for body in asked}) == 1
     assert [len(body["input"]) for body in asked] == [1, 1]
 
 
 async def test_a_tripwire_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [each.prompt for each in await run("guardrails", monkeypatch) if each.asks and each.prompt]
+    asked = [each.prompt for each in await run("guardrails", monkeypatch) if each.is_model_request and each.prompt]
     # One check for each of three messages; the agent saw the two that passed, and was not asked again for the one it must not answer.
     assert [prompt.instructions for prompt in asked].count("Is this homework?") == 3
     assert [prompt.instructions for prompt in asked].count("Help the customer.") == 2

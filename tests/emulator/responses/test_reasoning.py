@@ -1,4 +1,4 @@
-"""Reasoning that comes back: the seal is checked, and what belongs together stays together."""
+"""Reasoning that clients send back: its encrypted content is checked, and its following item is required."""
 
 from __future__ import annotations
 
@@ -6,50 +6,61 @@ from typing import Any
 
 import pytest
 
-from legato.emulator.minds.base import Say, Thought, Use, Words
-from legato.providers.rules.responses.laws import Profile
-from tests.emulator.responses.bench import LOOKS_UP, THOUGHTFUL, TOOL, Bench, returned
+from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyText, ReplyThought
+from legato.providers.rules.responses.rules import ResponsesSwitches
+from tests.emulator.responses.adapter_client import LOOKS_UP, THOUGHTFUL, TOOL, AdapterClient, make_outputs
 
 MODEL = {"model": "gpt-5", "tools": [TOOL]}
 MORE = {"role": "user", "content": "And?"}
 
 
 @pytest.mark.parametrize("store", [True, False])
-def test_output_that_is_sent_back_whole_is_accepted(store: bool) -> None:
-    bench = Bench()
-    first = bench.post({**MODEL, "store": store}, LOOKS_UP)
-    bench.post({**MODEL, "store": store, "input": [MORE, *first["output"], *returned(first["output"])]})
+def test_complete_output_sent_back_is_accepted(store: bool) -> None:
+    client = AdapterClient()
+    first = client.post({**MODEL, "store": store}, LOOKS_UP)
+    client.post({**MODEL, "store": store, "input": [MORE, *first["output"], *make_outputs(first["output"])]})
 
 
 @pytest.mark.parametrize("store", [True, False])
-def test_several_thoughts_and_calls_can_be_sent_back_whole(store: bool) -> None:
-    bench = Bench()
-    say = Say((Thought("a"), Thought("b"), Words("One moment."), Use("look_up"), Use("look_up"), Thought("c"), Words("So.")))
-    first = bench.post({**MODEL, "store": store}, say)
+def test_mixed_output_sent_back_is_accepted(store: bool) -> None:
+    client = AdapterClient()
+    fake_reply = FakeReply(
+        (
+            ReplyThought("a"),
+            ReplyThought("b"),
+            ReplyText("One moment."),
+            ReplyCall("look_up"),
+            ReplyCall("look_up"),
+            ReplyThought("c"),
+            ReplyText("So."),
+        )
+    )
+    first = client.post({**MODEL, "store": store}, fake_reply)
     assert [item["type"] for item in first["output"]] == [
         "reasoning", "message", "function_call", "function_call", "reasoning", "message",
     ]  # fmt: skip
-    bench.post({**MODEL, "store": store, "input": [MORE, *first["output"], *returned(first["output"])]})
+    client.post({**MODEL, "store": store, "input": [MORE, *first["output"], *make_outputs(first["output"])]})
 
 
-def test_reasoning_is_sealed_for_all_or_only_for_who_asks_where_the_switch_says_so() -> None:
-    older = Bench(profile=Profile(encrypted_by_default=False))
-    asked = {**MODEL, "store": False}
-    bare = older.post(asked, THOUGHTFUL)["output"]
-    assert "encrypted_content" not in bare[0]
-    assert older.refused({**asked, "input": [*bare, MORE]}).clauses == ["I1"]
-    sealed = older.post({**asked, "include": ["reasoning.encrypted_content"]}, THOUGHTFUL)["output"]
-    older.post({**asked, "input": [*sealed, MORE]})
+def test_encryption_by_default_is_a_switch() -> None:
+    """With the switch off, reasoning is encrypted only for requests that include it."""
+    older = AdapterClient(switches=ResponsesSwitches(encrypted_by_default=False))
+    body = {**MODEL, "store": False}
+    without_content = older.post(body, THOUGHTFUL)["output"]
+    assert "encrypted_content" not in without_content[0]
+    assert older.expect_rejection({**body, "input": [*without_content, MORE]}).rule_ids == ["I1"]
+    with_content = older.post({**body, "include": ["reasoning.encrypted_content"]}, THOUGHTFUL)["output"]
+    older.post({**body, "input": [*with_content, MORE]})
     stored = older.post(MODEL, THOUGHTFUL)["output"]
     older.post({**MODEL, "input": [*stored, MORE]})
 
 
-def test_a_blob_of_another_account_is_refused() -> None:
-    bench = Bench()
-    first = bench.post({**MODEL, "store": False}, THOUGHTFUL, account="org-2")
-    refused = bench.refused({**MODEL, "store": False, "input": [*first["output"], MORE]})
-    assert (refused.status, refused.clauses) == (400, ["R9"])
-    assert refused.error == {
+def test_encrypted_content_of_another_account_is_rejected() -> None:
+    client = AdapterClient()
+    first = client.post({**MODEL, "store": False}, THOUGHTFUL, account="org-2")
+    rejection = client.expect_rejection({**MODEL, "store": False, "input": [*first["output"], MORE]})
+    assert (rejection.status, rejection.rule_ids) == (400, ["R9"])
+    assert rejection.error == {
         "message": f"The encrypted content for item {first['output'][0]['id']} could not be verified. "
         "Reason: Encrypted content organization_id did not match the target organization.",
         "type": "invalid_request_error",
@@ -58,95 +69,102 @@ def test_a_blob_of_another_account_is_refused() -> None:
     }
 
 
-def test_a_blob_under_another_id_is_refused() -> None:
-    bench = Bench()
-    first, second = (bench.post({**MODEL, "store": False}, THOUGHTFUL)["output"] for _ in range(2))
+def test_encrypted_content_under_another_id_is_rejected() -> None:
+    client = AdapterClient()
+    first, second = (client.post({**MODEL, "store": False}, THOUGHTFUL)["output"] for _ in range(2))
     swapped = {**first[0], "encrypted_content": second[0]["encrypted_content"]}
-    assert bench.refused({**MODEL, "store": False, "input": [swapped, first[1], MORE]}).clauses == ["R10"]
+    assert client.expect_rejection({**MODEL, "store": False, "input": [swapped, first[1], MORE]}).rule_ids == ["R10"]
 
 
-@pytest.mark.parametrize("change", [lambda blob: blob[:-9], lambda blob: "plain text", lambda blob: blob[:40] + "AAAA" + blob[44:]])
-def test_a_blob_that_was_tampered_with_is_refused(change: Any) -> None:
-    bench = Bench()
-    reasoning, message = bench.post({**MODEL, "store": False}, THOUGHTFUL)["output"]
+@pytest.mark.parametrize(
+    "change", [lambda content: content[:-9], lambda content: "plain text", lambda content: content[:40] + "AAAA" + content[44:]]
+)
+def test_changed_encrypted_content_is_rejected(change: Any) -> None:
+    client = AdapterClient()
+    reasoning, message = client.post({**MODEL, "store": False}, THOUGHTFUL)["output"]
     changed = {**reasoning, "encrypted_content": change(reasoning["encrypted_content"])}
-    refused = bench.refused({**MODEL, "store": False, "input": [changed, message, MORE]})
-    assert refused.clauses == ["R11"]
-    assert refused.error["message"].endswith("Reason: Encrypted content could not be decrypted or parsed.")
+    rejection = client.expect_rejection({**MODEL, "store": False, "input": [changed, message, MORE]})
+    assert rejection.rule_ids == ["R11"]
+    assert rejection.error["message"].endswith("Reason: Encrypted content could not be decrypted or parsed.")
 
 
-def test_a_blob_of_an_emulator_with_another_key_is_refused() -> None:
-    output = Bench(key=b"one").post({**MODEL, "store": False}, THOUGHTFUL)["output"]
-    assert Bench(key=b"two").refused({**MODEL, "store": False, "input": [*output, MORE]}).clauses == ["R11"]
+def test_encrypted_content_of_another_key_is_rejected() -> None:
+    output = AdapterClient(key=b"one").post({**MODEL, "store": False}, THOUGHTFUL)["output"]
+    assert AdapterClient(key=b"two").expect_rejection({**MODEL, "store": False, "input": [*output, MORE]}).rule_ids == ["R11"]
 
 
-def test_a_blob_without_its_items_id_is_accepted_and_known_by_its_seal() -> None:
-    bench = Bench()
-    reasoning, message = bench.post({**MODEL, "store": False}, THOUGHTFUL)["output"]
+def test_encrypted_content_identifies_its_item() -> None:
+    client = AdapterClient()
+    reasoning, message = client.post({**MODEL, "store": False}, THOUGHTFUL)["output"]
     nameless = {key: value for key, value in reasoning.items() if key != "id"}
-    second = bench.post({**MODEL, "input": [MORE, nameless, message, MORE]})
-    _, listed = bench.dialect.responses.input_items(bench.ask(), second["id"], {"order": "asc"})
-    assert listed["data"][1]["id"] == reasoning["id"]
+    second = client.post({**MODEL, "input": [MORE, nameless, message, MORE]})
+    _, item_list = client.adapter.response_endpoints.input_items(client.make_request(), second["id"], {"order": "asc"})
+    assert item_list["data"][1]["id"] == reasoning["id"]
 
 
-def test_a_blob_of_another_model_is_accepted_and_not_heard() -> None:
-    bench = Bench()
-    output = bench.post({**MODEL, "store": False}, THOUGHTFUL)["output"]
-    assert [heard.who for heard in bench.prompt({"model": "o4-mini", "input": [*output, MORE]}).heard] == ["assistant", "user"]
+def test_encrypted_content_of_another_model_is_ignored() -> None:
+    client = AdapterClient()
+    output = client.post({**MODEL, "store": False}, THOUGHTFUL)["output"]
+    assert [message.role for message in client.make_prompt({"model": "o4-mini", "input": [*output, MORE]}).messages] == [
+        "assistant",
+        "user",
+    ]
 
 
-def test_reasoning_without_what_followed_it_is_refused() -> None:
-    bench = Bench()
-    reasoning, message = bench.post(MODEL, THOUGHTFUL)["output"]
+def test_reasoning_without_following_item_is_rejected() -> None:
+    client = AdapterClient()
+    reasoning, message = client.post(MODEL, THOUGHTFUL)["output"]
     other = {"role": "assistant", "content": message["content"][0]["text"]}
-    refused = bench.refused({**MODEL, "input": [reasoning, other, MORE]})
-    assert refused.clauses == ["R1"]
-    assert refused.error["message"] == f"Item '{reasoning['id']}' of type 'reasoning' was provided without its required following item."
+    rejection = client.expect_rejection({**MODEL, "input": [reasoning, other, MORE]})
+    assert rejection.rule_ids == ["R1"]
+    assert rejection.error["message"] == f"Item '{reasoning['id']}' of type 'reasoning' was provided without its required following item."
 
 
-def test_what_followed_reasoning_is_refused_without_it() -> None:
-    bench = Bench()
-    reasoning, call = bench.post(MODEL, LOOKS_UP)["output"]
-    refused = bench.refused({**MODEL, "input": [call, *returned([call])]})
-    assert refused.clauses == ["R2"]
-    assert refused.error["message"] == (
+def test_item_without_its_reasoning_is_rejected() -> None:
+    client = AdapterClient()
+    reasoning, call = client.post(MODEL, LOOKS_UP)["output"]
+    rejection = client.expect_rejection({**MODEL, "input": [call, *make_outputs([call])]})
+    assert rejection.rule_ids == ["R2"]
+    assert rejection.error["message"] == (
         f"Item '{call['id']}' of type 'function_call' was provided without its required 'reasoning' item: '{reasoning['id']}'."
     )
 
 
-def test_what_followed_reasoning_is_accepted_without_it_and_without_its_id() -> None:
-    bench = Bench()
-    call = {key: value for key, value in bench.post(MODEL, LOOKS_UP)["output"][1].items() if key != "id"}
-    bench.post({**MODEL, "input": [call, *returned([call])]})
+def test_item_without_id_needs_no_reasoning() -> None:
+    client = AdapterClient()
+    call = {key: value for key, value in client.post(MODEL, LOOKS_UP)["output"][1].items() if key != "id"}
+    client.post({**MODEL, "input": [call, *make_outputs([call])]})
 
 
-def test_only_the_item_right_after_reasoning_needs_it() -> None:
-    bench = Bench()
-    _, first, second = bench.post(MODEL, Say((Thought("a"), Use("look_up"), Use("look_up"))))["output"]
-    bench.post({**MODEL, "input": [second, *returned([second])]})
-    assert bench.refused({**MODEL, "input": [first, *returned([first])]}).clauses == ["R2"]
+def test_only_first_item_after_reasoning_needs_it() -> None:
+    client = AdapterClient()
+    _, first, second = client.post(MODEL, FakeReply((ReplyThought("a"), ReplyCall("look_up"), ReplyCall("look_up"))))["output"]
+    client.post({**MODEL, "input": [second, *make_outputs([second])]})
+    assert client.expect_rejection({**MODEL, "input": [first, *make_outputs([first])]}).rule_ids == ["R2"]
 
 
-def test_reasoning_that_nothing_followed_is_refused() -> None:
-    bench = Bench()
-    cut = bench.post({**MODEL, "max_output_tokens": 16}, Say((Thought("word " * 100), Words("Never said."))))["output"]
-    assert bench.refused({**MODEL, "input": [*cut, MORE]}).clauses == ["R8"]
+def test_reasoning_at_the_end_is_rejected() -> None:
+    client = AdapterClient()
+    incomplete = client.post({**MODEL, "max_output_tokens": 16}, FakeReply((ReplyThought("word " * 100), ReplyText("Never said."))))[
+        "output"
+    ]
+    assert client.expect_rejection({**MODEL, "input": [*incomplete, MORE]}).rule_ids == ["R8"]
 
 
-def test_stored_reasoning_may_come_without_its_blob_and_unstored_may_not() -> None:
-    bench = Bench()
-    for store, clause in ((True, ""), (False, "I3")):
-        reasoning, message = bench.post({**MODEL, "store": store}, THOUGHTFUL)["output"]
-        bare = {key: value for key, value in reasoning.items() if key != "encrypted_content"}
-        body = {**MODEL, "input": [bare, message, MORE]}
-        if clause:
-            assert bench.refused(body).clauses == [clause]
+def test_only_stored_reasoning_may_omit_content() -> None:
+    client = AdapterClient()
+    for store, rule_id in ((True, ""), (False, "I3")):
+        reasoning, message = client.post({**MODEL, "store": store}, THOUGHTFUL)["output"]
+        without_content = {key: value for key, value in reasoning.items() if key != "encrypted_content"}
+        body = {**MODEL, "input": [without_content, message, MORE]}
+        if rule_id:
+            assert client.expect_rejection(body).rule_ids == [rule_id]
         else:
-            bench.post(body)
+            client.post(body)
 
 
-def test_reasoning_of_the_chain_needs_no_sending() -> None:
-    bench = Bench()
-    first = bench.post(MODEL, LOOKS_UP)
-    second = bench.post({**MODEL, "previous_response_id": first["id"], "input": returned(first["output"])}, THOUGHTFUL)
-    bench.post({**MODEL, "previous_response_id": second["id"]})
+def test_reasoning_of_chain_need_not_be_sent() -> None:
+    client = AdapterClient()
+    first = client.post(MODEL, LOOKS_UP)
+    second = client.post({**MODEL, "previous_response_id": first["id"], "input": make_outputs(first["output"])}, THOUGHTFUL)
+    client.post({**MODEL, "previous_response_id": second["id"]})

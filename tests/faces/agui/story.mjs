@@ -1,4 +1,4 @@
-// A conversation by AG-UI's own client: a message, a handoff, an approval, a second client that knows nothing. Tells what it saw as JSON.
+// A conversation with AG-UI's own client: a message, a handoff, an approval, and a second client without history. Prints JSON.
 import { HttpAgent } from "@ag-ui/client";
 
 const [url, token] = process.argv.slice(2);

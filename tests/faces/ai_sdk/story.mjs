@@ -1,4 +1,4 @@
-// Conversations by the AI SDK, as its documentation has them: all messages are sent each time. Tells what it saw as JSON.
+// Conversations with the AI SDK as documented: all messages are sent each time. Prints what the client got as JSON.
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, streamText } from "ai";
 

@@ -8,30 +8,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.faces import finding
-from tests.faces.serving import Server
+from tests.faces import installed_tools
+from tests.faces.server_process import ServerProcess
 
-STORY = Path(__file__).with_name("story.mjs")
-ASKED = "Order 7 arrived broken. Please refund the 24.50 that I paid."
+CLIENT_SCRIPT = Path(__file__).with_name("story.mjs")
+FIRST_MESSAGE = "Order 7 arrived broken. Please refund the 24.50 that I paid."
 
 
-def run_story(server: Server) -> dict[str, list[dict[str, Any]]]:
-    """What the client saw. A program finds its packages beside itself, so it is brought to them."""
-    story = finding.NPM / "ai_sdk_story.mjs"
-    story.write_text(STORY.read_text())
+def run_client(server: ServerProcess) -> dict[str, list[dict[str, Any]]]:
+    """Run the client script and return its output. The script is copied beside its npm packages, where Node finds them."""
+    story = installed_tools.NPM_FOLDER / "ai_sdk_story.mjs"
+    story.write_text(CLIENT_SCRIPT.read_text())
     done = subprocess.run(["node", str(story), f"{server.origin}/v1", server.token], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     seen: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
     return seen
 
 
-def test_the_ai_sdk_keeps_one_conversation_in_its_ledger(serve: Callable[..., Server]) -> None:
+def test_ai_sdk_keeps_one_conversation_per_ledger(serve: Callable[..., ServerProcess]) -> None:
     server = serve()
-    seen = run_story(server)
+    seen = run_client(server)
     for name, (asked, decided, greeted) in seen.items():
         assert asked["session"] == decided["session"] == greeted["session"], name
-        facts = server.ask(f"/api/sessions/{asked['session']}/facts")["facts"]
-        assert [fact["content"] for fact in facts if fact["fact"] == "message_received"] == [ASKED, "hello"], name
+        facts = server.request(f"/api/sessions/{asked['session']}/facts")["facts"]
+        assert [fact["content"] for fact in facts if fact["fact"] == "message_received"] == [FIRST_MESSAGE, "hello"], name
         verdicts = [fact["verdict"] for fact in facts if fact["fact"] == "decided"]
         assert verdicts == ["reject" if name == "rejected" else "approve"], name
         assert len([fact for fact in facts if fact["fact"] == "call_started"]) == (name != "rejected"), name

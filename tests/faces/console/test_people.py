@@ -1,4 +1,4 @@
-"""Everybody can use the console: in the light and in the dark, on a phone, with the keyboard alone, and by ear."""
+"""Accessibility of the console: light and dark, on a phone, by keyboard alone, and with a screen reader."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.faces.browser import DESKTOP, PHONE, Visits
-from tests.faces.judging import heard, judge
-from tests.faces.serving import Server
+from tests.faces.page_checks import check_page, read_accessibility_tree
+from tests.faces.server_process import ServerProcess
 
-FOCUS = """() => {
+READ_FOCUS = """() => {
   const at = document.activeElement, style = getComputedStyle(at);
   if (at === document.body) return null;
   const ringed = (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none';
@@ -21,15 +21,15 @@ FOCUS = """() => {
 
 
 @pytest.fixture
-def talked(serve: Callable[..., Server]) -> Server:
-    """A server with a session that has something of everything, and one that asks."""
+def talked(serve: Callable[..., ServerProcess]) -> ServerProcess:
+    """Start a server with a finished session, and one with a pending request."""
     server = serve()
-    server.begin("Where is order 7?", "found")
-    server.begin("I want a refund", "asks", "pending")
+    server.create_session("Where is order 7?", "found")
+    server.create_session("I want a refund", "asks", "pending")
     return server
 
 
-ROOMS = {  # where it is, and what is there once it has come
+PAGES = {  # the route of each page, and an element that it has
     "sessions": ("#/sessions", "link", "found"),
     "begin": ("#/begin", "textbox", "The first message"),
     "inbox": ("#/inbox", "button", "Approve"),
@@ -37,44 +37,44 @@ ROOMS = {  # where it is, and what is there once it has come
     "question": ("#/sessions/asks", "region", "refunds wants to run refund"),
     "graph": ("#/sessions/found/graph", "figure", "Handoff graph"),
     "timeline": ("#/sessions/found/timeline/4", "option", "4"),
-    "seen": ("#/sessions/found/seen/1", "heading", "Instructions"),
-    "seen-body": ("#/sessions/found/seen/2?part=body", "generic", "The request's body"),
-    "seen-diff": ("#/sessions/found/seen/2?part=agent", "link", "call 0"),
+    "model-input": ("#/sessions/found/seen/1", "heading", "Instructions"),
+    "model-input-body": ("#/sessions/found/seen/2?part=body", "generic", "The request's body"),
+    "model-input-diff": ("#/sessions/found/seen/2?part=agent", "link", "request 0"),
     "usage": ("#/sessions/found/usage", "heading", "By agent"),
     "replay": ("#/sessions/found/replay/5", "slider", "Position in the ledger"),
 }
 
 
-def go(page: Page, room: str) -> None:
-    """Be in a room, once it has come."""
-    address, role, name = ROOMS[room]
-    page.evaluate("address => { location.hash = address }", address)
-    expect((page.get_by_label(name) if role == "generic" else page.get_by_role(role, name=name)).first).to_be_visible()
+def open_page(page: Page, name: str) -> None:
+    """Open a page, and wait until it is shown."""
+    route, role, label = PAGES[name]
+    page.evaluate("route => { location.hash = route }", route)
+    expect((page.get_by_label(label) if role == "generic" else page.get_by_role(role, name=label)).first).to_be_visible()
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_room_has_names_contrast_and_room(
-    talked: Server, visits: Visits, size: tuple[int, int], scheme: Literal["light", "dark"]
+def test_every_page_is_accessible_and_fits(
+    talked: ServerProcess, visits: Visits, size: tuple[int, int], scheme: Literal["light", "dark"]
 ) -> None:
     page = visits.open(talked.url, size=size, scheme=scheme)
     expect(page.get_by_role("link", name="found")).to_be_visible()
     wrong = []
-    for name in ROOMS:
-        go(page, name)
-        visits.picture(page, name)
+    for name in PAGES:
+        open_page(page, name)
+        visits.take_screenshot(page, name)
         try:
-            judge(page)
+            check_page(page)
         except AssertionError as error:
             wrong.append(f"{name}: {error}")
     assert not wrong, "\n\n".join(wrong)
 
 
-def test_a_door_is_shown_to_those_without_a_token_and_opens_with_it(talked: Server, visits: Visits) -> None:
-    with visits.forgiving("401"):
+def test_login_form_accepts_the_token(talked: ServerProcess, visits: Visits) -> None:
+    with visits.ignoring_errors("401"):
         page = visits.open(f"{talked.origin}/")
-        judge(page)
-        visits.picture(page)
+        check_page(page)
+        visits.take_screenshot(page)
         field = page.get_by_label("Token")
         field.fill("not the token")
         field.press("Enter")
@@ -84,7 +84,7 @@ def test_a_door_is_shown_to_those_without_a_token_and_opens_with_it(talked: Serv
         expect(page.get_by_role("link", name="found")).to_be_visible()
 
 
-def test_all_of_it_with_the_keyboard_alone(talked: Server, visits: Visits) -> None:
+def test_console_is_usable_by_keyboard_alone(talked: ServerProcess, visits: Visits) -> None:
     page = visits.open(talked.url)
     keys = page.keyboard
     expect(page.get_by_role("link", name="found")).to_be_visible()
@@ -111,7 +111,7 @@ def test_all_of_it_with_the_keyboard_alone(talked: Server, visits: Visits) -> No
     expect(page.get_by_role("article", name="triage said")).to_be_visible()
     keys.press("Escape")
     keys.press("4")
-    expect(page.get_by_role("region", name="What an agent saw")).to_be_visible()
+    expect(page.get_by_role("region", name="Model input")).to_be_visible()
     keys.press("1")
     keys.press("k")
     focused = page.locator("article:focus")
@@ -135,34 +135,34 @@ def test_all_of_it_with_the_keyboard_alone(talked: Server, visits: Visits) -> No
     expect(page.get_by_role("searchbox").first).to_be_focused()
 
 
-def test_tab_goes_through_every_room_and_out_of_it_and_always_shows_where_it_is(talked: Server, visits: Visits) -> None:
+def test_tab_key_leaves_pages_with_visible_focus(talked: ServerProcess, visits: Visits) -> None:
     page = visits.open(talked.url)
     expect(page.get_by_role("link", name="found")).to_be_visible()
-    for room in ROOMS:
-        go(page, room)
+    for name in PAGES:
+        open_page(page, name)
         page.evaluate("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex')")
-        met = list(tabbed(page))
-        assert len(met) > 5, room
-        assert not [at for at, ringed, visible in met if not (ringed and visible)], room
+        steps = list(press_tab_until_end(page))
+        assert len(steps) > 5, name
+        assert not [element for element, ringed, visible in steps if not (ringed and visible)], name
 
 
-def tabbed(page: Page) -> Iterator[tuple[str, bool, bool]]:
-    """What has the focus, one after the other, until it has left the page: what it is, whether that is shown, whether it can be seen."""
+def press_tab_until_end(page: Page) -> Iterator[tuple[str, bool, bool]]:
+    """Press Tab until the focus leaves the page. Yield each focused element, and whether its focus and itself are visible."""
     for _ in range(200):
         page.keyboard.press("Tab")
-        at = page.evaluate(FOCUS)
+        at = page.evaluate(READ_FOCUS)
         if at is None:
             return
         yield tuple(at)
     pytest.fail("the focus never left the page")
 
 
-def test_what_happens_is_told_to_those_who_hear_the_page(talked: Server, visits: Visits) -> None:
+def test_screen_readers_are_informed_of_events(talked: ServerProcess, visits: Visits) -> None:
     page = visits.open(f"{talked.origin}/#token={talked.token}")
     expect(page.get_by_role("link", name="found")).to_be_visible()
-    go(page, "transcript")
+    open_page(page, "transcript")
     page.get_by_role("textbox", name="Your message").fill("hello")
     page.get_by_role("textbox", name="Your message").press("Enter")
     expect(page.locator("#announcements")).to_contain_text("triage: Hello!")
-    roles = {node["role"] for node in heard(page)}
+    roles = {node["role"] for node in read_accessibility_tree(page)}
     assert {"banner", "navigation", "main", "heading", "article", "status"} <= roles, roles

@@ -1,4 +1,4 @@
-"""What people are asked, and what goes wrong: every kind of question, words that are erased, sessions that go, a server that is away."""
+"""Pending requests of every kind, and problems: redaction, deleted sessions, races, and a server that is away."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.cli.conftest import Shell
 from tests.faces.browser import Visits
-from tests.faces.serving import Server
+from tests.faces.server_process import ServerProcess
 
-PROGRAM = Path(__file__).parents[1] / "asking.py"
+PROGRAM_FILE = Path(__file__).parents[1] / "all_requests.py"
 
 
 @pytest.fixture
-def asking(shell: Shell, serve: Callable[..., Server]) -> Server:
-    shutil.copy(PROGRAM, shell.folder)
-    return serve("asking:asking", "--store", str(shell.folder / "asking.sqlite"))
+def server(shell: Shell, serve: Callable[..., ServerProcess]) -> ServerProcess:
+    shutil.copy(PROGRAM_FILE, shell.folder)
+    return serve("all_requests:workflow", "--store", str(shell.folder / "all_requests.sqlite"))
 
 
-def visit(visits: Visits, server: Server, id: str) -> Page:
+def open_session(visits: Visits, server: ServerProcess, id: str) -> Page:
     page = visits.open(server.url)
     page.evaluate("address => { location.hash = address }", f"#/sessions/{id}")
     expect(page.get_by_role("heading", name=id, level=1)).to_be_visible()
     return page
 
 
-def said(page: Page, name: str) -> Locator:
+def find_message(page: Page, name: str) -> Locator:
     return page.get_by_role("article", name=f"{name} said").last
 
 
-def test_the_inbox_has_every_question_of_every_session_and_answers_them(asking: Server, visits: Visits) -> None:
+def test_inbox_lists_and_answers_all_requests(server: ServerProcess, visits: Visits) -> None:
     for word in ("weigh", "potter", "order", "loop"):
-        asking.begin(f"Please {word}", word, "pending")
-    page = visits.open(asking.url)
+        server.create_session(f"Please {word}", word, "pending")
+    page = visits.open(server.url)
     page.get_by_role("link", name="Inbox").click()
     expect(page.locator("#inbox-count")).to_have_text("4")
 
     weighed = page.get_by_role("region", name="first wants to run weigh")
     expect(weighed).to_contain_text('"grams": 5')
     weighed.get_by_role("button", name="Decline").click()
-    weighed.get_by_label("Words for the agent").fill("Not without a saucer")
+    weighed.get_by_label("Message to the agent").fill("Not without a saucer")
     weighed.get_by_role("button", name="Decline").last.click()
     asked = page.get_by_role("region", name="first waits for the result of ask_potter")
-    asked.get_by_role("button", name="Give the result").click()
+    asked.get_by_role("button", name="Supply the result").click()
     asked.get_by_label("The result").fill("Red clay from Tokoname")
-    visits.picture(page, "result")
+    visits.take_screenshot(page, "result")
     asked.get_by_role("button", name="Answer").click()
-    ordered = page.get_by_role("region", name="first ran this, and nobody knows how it ended: order")
-    ordered.get_by_role("button", name="Say how it ended").click()
+    ordered = page.get_by_role("region", name="first ran this tool, and its outcome is unknown: order")
+    ordered.get_by_role("button", name="Supply the outcome").click()
     ordered.get_by_label("The result").fill("It was ordered")
     ordered.get_by_role("button", name="Answer").click()
     looped = page.get_by_role("region", name="first reached a limit")
     expect(looped).to_contain_text("This looks like a loop")
-    looped.get_by_role("button", name="Give the turn back").click()
-    looped.get_by_role("button", name="Give the turn back").last.click()
-    expect(page.get_by_text("Nothing waits for an answer.")).to_be_visible()
+    looped.get_by_role("button", name="End the turn").click()
+    looped.get_by_role("button", name="End the turn").last.click()
+    expect(page.get_by_text("There are no pending requests.")).to_be_visible()
 
-    words = {id: asking.rested(id)["last"]["text"] for id in ("weigh", "potter", "order")}
+    words = {id: server.wait_for_status(id)["last"]["text"] for id in ("weigh", "potter", "order")}
     assert "Not without a saucer" in words["weigh"]
     assert words["potter"] == "ask_potter said: Red clay from Tokoname"
     assert words["order"] == "order said: It was ordered"
-    assert asking.rested("loop")["pending"] == []
+    assert server.wait_for_status("loop")["pending"] == []
 
     for id, word, told in (("weigh", "declined", "Not without a saucer"), ("order", "answered", "It was ordered")):
         page.evaluate("address => { location.hash = address }", f"#/sessions/{id}")
@@ -74,9 +74,9 @@ def test_the_inbox_has_every_question_of_every_session_and_answers_them(asking: 
         expect(call).not_to_contain_text("waits")
 
 
-def test_what_is_being_edited_is_not_approved_by_another_button(asking: Server, visits: Visits) -> None:
-    asking.begin("Please weigh", "edited", "pending")
-    page = visit(visits, asking, "edited")
+def test_editing_hides_the_other_buttons(server: ServerProcess, visits: Visits) -> None:
+    server.create_session("Please weigh", "edited", "pending")
+    page = open_session(visits, server, "edited")
     asked = page.get_by_role("region", name="first wants to run weigh")
     asked.get_by_role("button", name="Edit").click()
     expect(asked.get_by_role("button", name="Approve")).to_have_text(["Approve these arguments"])
@@ -84,36 +84,36 @@ def test_what_is_being_edited_is_not_approved_by_another_button(asking: Server, 
     expect(asked.get_by_role("button", name="Approve")).to_have_text(["Approve"])
 
 
-def test_an_approval_of_all_like_it_is_asked_once(asking: Server, visits: Visits) -> None:
-    asking.begin("Please weigh", "often", "pending")
-    page = visit(visits, asking, "often")
+def test_standing_approval_is_requested_once(server: ServerProcess, visits: Visits) -> None:
+    server.create_session("Please weigh", "often", "pending")
+    page = open_session(visits, server, "often")
     asked = page.get_by_role("region", name="first wants to run weigh")
     asked.get_by_role("checkbox").check()
     asked.get_by_role("button", name="Approve").click()
-    expect(said(page, "first")).to_contain_text("5 g are on the scale")
+    expect(find_message(page, "first")).to_contain_text("5 g are on the scale")
     page.get_by_role("textbox", name="Your message").fill("And weigh again")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Approved by a standing approval")).to_be_visible()
-    assert asking.rested("often")["pending"] == []
+    assert server.wait_for_status("often")["pending"] == []
 
 
-def test_an_answer_that_somebody_else_gave_first_changes_nothing_and_is_told(asking: Server, visits: Visits) -> None:
-    asking.begin("Please weigh", "raced", "pending")
-    page = visit(visits, asking, "raced")
-    [request] = asking.ask("/api/sessions/raced/pending")["pending"]
+def test_late_answer_is_reported_and_changes_nothing(server: ServerProcess, visits: Visits) -> None:
+    server.create_session("Please weigh", "raced", "pending")
+    page = open_session(visits, server, "raced")
+    [request] = server.request("/api/sessions/raced/pending")["pending"]
     others = {"request": request["id"], "digest": request["digest"], "verdict": "reject", "words": "No"}
-    page.route("**/answers", lambda route: (asking.ask("/api/sessions/raced/answers", others), route.continue_()))
-    with visits.forgiving("409"):
+    page.route("**/answers", lambda route: (server.request("/api/sessions/raced/answers", others), route.continue_()))
+    with visits.ignoring_errors("409"):
         page.get_by_role("region", name="first wants to run weigh").get_by_role("button", name="Approve").click()
         expect(page.get_by_text("is not pending")).to_be_visible()
-    expect(said(page, "first")).to_contain_text("No")
-    assert [fact["verdict"] for fact in asking.ask("/api/sessions/raced/facts")["facts"] if fact["fact"] == "decided"] == ["reject"]
+    expect(find_message(page, "first")).to_contain_text("No")
+    assert [fact["verdict"] for fact in server.request("/api/sessions/raced/facts")["facts"] if fact["fact"] == "decided"] == ["reject"]
 
 
-def test_pictures_that_tools_draw_and_people_send_are_shown(asking: Server, visits: Visits, shell: Shell) -> None:
-    asking.begin("Please draw", "drawn")
-    page = visit(visits, asking, "drawn")
-    picture = page.get_by_role("img", name="A picture (image/png)")
+def test_images_of_tools_and_users_are_shown(server: ServerProcess, visits: Visits, shell: Shell) -> None:
+    server.create_session("Please draw", "drawn")
+    page = open_session(visits, server, "drawn")
+    picture = page.get_by_role("img", name="An image (image/png)")
     expect(picture).to_be_visible()
     expect(picture).to_have_js_property("naturalWidth", 24)
     expect(picture).to_have_attribute("src", re.compile("^blob:"))
@@ -124,99 +124,101 @@ def test_pictures_that_tools_draw_and_people_send_are_shown(asking: Server, visi
     page.get_by_role("textbox", name="Your message").fill("Look at this")
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("article", name="user said").last.get_by_role("img")).to_be_visible()
-    visits.picture(page, "pictures")
+    visits.take_screenshot(page, "pictures")
 
 
-def test_words_that_are_erased_go_from_the_page_at_once(asking: Server, visits: Visits, shell: Shell) -> None:
-    asking.begin("My number is 4711", "erased")
-    page = visit(visits, asking, "erased")
-    expect(said(page, "user")).to_contain_text("4711")
-    assert shell("redact", "erased", "--all", "--store", "asking.sqlite").code == 0
-    expect(page.get_by_text("were erased")).to_be_visible()
+def test_redacted_text_disappears_at_once(server: ServerProcess, visits: Visits, shell: Shell) -> None:
+    server.create_session("My number is 4711", "erased")
+    page = open_session(visits, server, "erased")
+    expect(find_message(page, "user")).to_contain_text("4711")
+    assert shell("redact", "erased", "--all", "--store", "all_requests.sqlite").code == 0
+    expect(page.get_by_text("was redacted")).to_be_visible()
     expect(page.get_by_text("4711")).to_have_count(0)
     page.get_by_role("link", name="Timeline").click()
     expect(page.get_by_role("listbox", name="Facts").get_by_role("option").nth(1)).to_contain_text("[erased on request]")
 
 
-def test_a_session_that_is_deleted_elsewhere_is_told_as_gone(asking: Server, visits: Visits) -> None:
-    asking.begin("Hello", "short")
-    page = visit(visits, asking, "short")
-    expect(said(page, "first")).to_be_visible()
-    with visits.forgiving(r"404|ERR_"):
-        asking.ask("/api/sessions/short", method="DELETE")
-        page.evaluate("dispatchEvent(new Event('focus'))")  # somebody comes back to the page
-        expect(page.get_by_text("This conversation is no longer there.")).to_be_visible()
-        page.close()  # what it asked before it knew may be answered yet
+def test_session_deleted_elsewhere_is_reported(server: ServerProcess, visits: Visits) -> None:
+    server.create_session("Hello", "short")
+    page = open_session(visits, server, "short")
+    expect(find_message(page, "first")).to_be_visible()
+    with visits.ignoring_errors(r"404|ERR_"):
+        server.request("/api/sessions/short", method="DELETE")
+        page.evaluate("dispatchEvent(new Event('focus'))")  # as when the user returns to the page
+        expect(page.get_by_text("This session was deleted.")).to_be_visible()
+        page.close()  # earlier requests may still fail
 
 
-def test_a_session_is_deleted_only_when_that_is_meant(asking: Server, visits: Visits) -> None:
-    asking.begin("Hello", "kept")
-    page = visit(visits, asking, "kept")
+def test_session_is_deleted_only_after_confirmation(server: ServerProcess, visits: Visits) -> None:
+    server.create_session("Hello", "kept")
+    page = open_session(visits, server, "kept")
     for meant, verb in ((False, "Keep it"), (True, "Delete")):
         page.get_by_label("More").click()
         page.get_by_role("button", name="Delete…").click()
         page.get_by_role("dialog").get_by_role("button", name=verb, exact=True).click()
         expect(page.get_by_text("kept was deleted.")).to_have_count(int(meant))
-    assert asking.ask("/api/sessions")["sessions"] == []
+    assert server.request("/api/sessions")["sessions"] == []
 
 
-def test_a_message_that_was_sent_while_the_server_was_away_is_kept_and_recorded_once(asking: Server, visits: Visits) -> None:
-    asking.begin("Hello", "away")
-    page = visit(visits, asking, "away")
-    expect(said(page, "first")).to_be_visible()
+def test_message_sent_while_offline_is_recorded_once(server: ServerProcess, visits: Visits) -> None:
+    server.create_session("Hello", "away")
+    page = open_session(visits, server, "away")
+    expect(find_message(page, "first")).to_be_visible()
     written = page.get_by_role("textbox", name="Your message")
-    with visits.forgiving():
-        asking.kill()
+    with visits.ignoring_errors():
+        server.kill()
         written.fill("Are you there?")
         page.keyboard.press("Enter")
         expect(page.get_by_text("Your message is kept")).to_be_visible()
         expect(written).to_have_value("Are you there?")
-        asking.start()
+        server.start()
         expect(page.get_by_text("Reconnecting…")).to_be_hidden()
     page.get_by_role("button", name="Dismiss").click()
-    # The answer to the first delivery is lost: it is sent again, by the same key.
+    # The response to the first delivery is lost: the retry has the same key.
     page.route("**/messages", lambda route: (route.fetch(), route.abort()), times=1)
-    with visits.forgiving(r"ERR_FAILED"):
+    with visits.ignoring_errors(r"ERR_FAILED"):
         page.get_by_role("button", name="Send").click()
         expect(page.get_by_text("Your message is kept")).to_be_visible()
     page.get_by_role("button", name="Send").click()
     expect(written).to_have_value("")
-    expect(said(page, "first")).to_contain_text("You said: Are you there?")
-    facts = asking.ask("/api/sessions/away/facts")["facts"]
+    expect(find_message(page, "first")).to_contain_text("You said: Are you there?")
+    facts = server.request("/api/sessions/away/facts")["facts"]
     assert [fact["content"] for fact in facts if fact["fact"] == "message_received"] == ["Hello", "Are you there?"]
 
 
-def test_a_model_that_failed_is_asked_again_when_somebody_says_so(asking: Server, visits: Visits, shell: Shell) -> None:
+def test_failed_model_request_is_retried_on_click(server: ServerProcess, visits: Visits, shell: Shell) -> None:
     (shell.folder / "broken").touch()
-    asking.begin("Hello", "failing", "failed")
-    page = visit(visits, asking, "failing")
+    server.create_session("Hello", "failing", "failed")
+    page = open_session(visits, server, "failing")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
-    visits.picture(page, "failed")
+    visits.take_screenshot(page, "failed")
     (shell.folder / "broken").unlink()
     page.get_by_role("button", name="Try again").click()
-    expect(said(page, "first")).to_contain_text("You said: Hello")
+    expect(find_message(page, "first")).to_contain_text("You said: Hello")
 
 
-def test_a_session_whose_program_is_not_served_is_read_and_does_not_go_on(
-    asking: Server, serve: Callable[..., Server], visits: Visits, shell: Shell
+def test_session_of_unserved_workflow_is_read_only(
+    server: ServerProcess, serve: Callable[..., ServerProcess], visits: Visits, shell: Shell
 ) -> None:
-    asking.begin("Please weigh", "elsewhere", "pending")
-    asking.stop()
-    other = serve("desk:desk", "--store", str(shell.folder / "asking.sqlite"))
-    page = visit(visits, other, "elsewhere")
-    expect(said(page, "user")).to_contain_text("Please weigh")
-    expect(page.get_by_text("is not served here")).to_be_visible()
+    server.create_session("Please weigh", "elsewhere", "pending")
+    server.stop()
+    other = serve("desk:desk", "--store", str(shell.folder / "all_requests.sqlite"))
+    page = open_session(visits, other, "elsewhere")
+    expect(find_message(page, "user")).to_contain_text("Please weigh")
+    expect(page.get_by_text("does not serve the workflow")).to_be_visible()
     expect(page.get_by_role("textbox", name="Your message")).to_be_hidden()
-    expect(page.get_by_text('"grams": 5')).to_have_count(0)  # what may be a secret is a digest, where nobody knows
+    expect(page.get_by_text('"grams": 5')).to_have_count(0)  # without the workflow, any argument may be a secret
 
 
-def test_rows_take_exactly_the_room_that_they_were_measured_to_have(asking: Server, visits: Visits) -> None:
+def test_rows_are_exactly_as_high_as_measured(server: ServerProcess, visits: Visits) -> None:
     for message in ("Hello", "Please draw", "loop"):
-        asking.ask("/api/sessions/rows/messages", {"message": message}) if message != "Hello" else asking.begin(message, "rows")
-        asking.rested("rows", "pending" if message == "loop" else "waiting")
-    page = visit(visits, asking, "rows")
+        server.request("/api/sessions/rows/messages", {"message": message}) if message != "Hello" else server.create_session(
+            message, "rows"
+        )
+        server.wait_for_status("rows", "pending" if message == "loop" else "waiting")
+    page = open_session(visits, server, "rows")
     expect(page.get_by_role("article", name="first handed over to second").first).to_be_visible()
     expect(page.get_by_role("img")).to_have_js_property("complete", True)
     room = "(rows) => [rows.getBoundingClientRect().height, parseFloat(rows.parentElement.style.height), rows.children.length]"
     taken, measured, rows = page.locator(".transcript .rows").evaluate(room)
-    assert abs(taken - measured) < rows * 0.25, "a margin between rows takes room that the list does not know of"
+    assert abs(taken - measured) < rows * 0.25, "a margin between rows is not part of the measured heights"

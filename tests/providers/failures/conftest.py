@@ -1,4 +1,4 @@
-"""Where these stories are told: on each wire, streaming and not, and on each store where that matters."""
+"""Fixtures for tests with streaming and not, and with each store if the store matters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from legato.stores import MemoryStore, SQLiteStore
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MemoryStore | SQLiteStore]:
-    made = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "stories.db")
-    async with made:
-        yield made
+    store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "stories.db")
+    async with store:
+        yield store
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "streaming"])
@@ -25,13 +25,13 @@ def stream(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(params=["whole, in memory", "streaming, in a file"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[bool, MemoryStore | SQLiteStore]]:
-    """Both ways to answer and both stores, where all four together would show nothing more."""
+    """Provide both ways to answer and both stores, in two of the four combinations, where more would show nothing."""
     streams = request.param.startswith("streaming")
-    async with SQLiteStore(tmp_path / "stories.db") if streams else MemoryStore() as made:
-        yield streams, made
+    async with SQLiteStore(tmp_path / "stories.db") if streams else MemoryStore() as store:
+        yield streams, store
 
 
 @pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits before the next attempt, unless the provider asks for it."""
-    monkeypatch.setattr(model_requests, "BACK_OFF", (0.0,))
+def without_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry without a wait, unless the provider asks for one."""
+    monkeypatch.setattr(model_requests, "MAX_BACKOFF_S", (0.0,))

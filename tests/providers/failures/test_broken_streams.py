@@ -1,6 +1,6 @@
-"""A stream that breaks leaves an attempt and no words; the retry is legal; what was shown is withdrawn first (story 38; D1, C6).
+"""A broken stream leaves a failed attempt and no text; shown text is retracted; the retry is legal (story 38; D1, C6).
 
-Every stream is broken at every one of its events: in the middle of words, of arguments, between items, before the first and the last.
+Every stream is broken at each of its events: within text and arguments, between items, before the first and the last event.
 """
 
 from __future__ import annotations
@@ -11,20 +11,29 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Session, Workflow, tool
-from legato.core.facts import Call, Words
-from legato.emulator.minds.base import Thought, Use
-from legato.emulator.minds.base import Words as Told
+from legato.core.facts import Call, OutputText
+from legato.emulator.fake_models.base import ReplyCall, ReplyThought
+from legato.emulator.fake_models.base import ReplyText as Told
 from legato.runtime.events import Event
-from tests.providers.failures.wires import WIRES, Line, answers, attempts, conversations, events_of, line, shown
+from tests.providers.failures.emulator_harness import (
+    FORMATS,
+    EmulatorHarness,
+    collect_events,
+    collect_shown_messages,
+    find_conversations,
+    find_failed_requests,
+    find_replies,
+    run_emulator,
+)
 
-FIRST, LAST = "I look both up now.", "Two teapots."
+FIRST_TEXT, LAST_TEXT = "I look both up now.", "Two teapots."
 ORDERS = ("A-17 of the blue shelf", "B-2")
-EACH_API = ("responses inline", "chat", "anthropic")
-"""Their streams are broken at every event; those of the others, which are the same streams, at every third."""
+FULLY_TESTED_FORMATS = ("responses inline", "chat", "anthropic")
+"""The formats whose streams are broken at every event. The other formats have the same streams, which are broken at every third event."""
 
-MIND: list[Any] = [
-    [Thought("Two orders."), Told(FIRST), *(Use("look_up", json.dumps({"order": order})) for order in ORDERS)],
-    [Thought("Both found."), Told(LAST)],
+SCRIPT: list[Any] = [
+    [ReplyThought("Two orders."), Told(FIRST_TEXT), *(ReplyCall("look_up", json.dumps({"order": order})) for order in ORDERS)],
+    [ReplyThought("Both found."), Told(LAST_TEXT)],
     "You are welcome.",
 ]
 
@@ -35,38 +44,38 @@ def look_up(order: str) -> str:
     return f"{order}: one teapot"
 
 
-def desk(model: Any) -> Workflow:
+def make_desk(model: Any) -> Workflow:
     return HandoffBuilder("desk", [Agent("clerk", instructions="You look orders up.", model=model, tools=[look_up])]).build()
 
 
-async def whole_events(wire: Line, name: str) -> int:
-    """How many events the first reply has."""
-    await desk(wire.model(name)).session("undisturbed").run("Where are A-17 and B-2?")
-    return (await wire.exchanges())[0].events
+async def count_events(harness: EmulatorHarness, name: str) -> int:
+    """Count the events of the first reply."""
+    await make_desk(harness.make_model(name)).session("undisturbed").run("Where are A-17 and B-2?")
+    return (await harness.read_exchanges())[0].event_count
 
 
 def check_record(session: Session, conversation: bool) -> None:
-    """One attempt, no words of it, and one whole reply."""
-    (attempt,) = attempts(session)
-    assert (attempt.number, attempt.final, attempt.agent) == (1, False, "clerk")
-    first, last = answers(session)
-    assert [item.text for item in first.items if isinstance(item, Words)] == [FIRST]
+    """Check that one failed attempt without text and one whole reply are recorded."""
+    (attempt,) = find_failed_requests(session)
+    assert (attempt.attempt, attempt.final, attempt.agent) == (1, False, "clerk")
+    first, last = find_replies(session)
+    assert [item.text for item in first.items if isinstance(item, OutputText)] == [FIRST_TEXT]
     assert [json.loads(item.arguments)["order"] for item in first.items if isinstance(item, Call)] == list(ORDERS)
-    assert [item.text for item in last.items if isinstance(item, Words)] == [LAST]
-    assert [message.text for message in session.messages] == ["Where are A-17 and B-2?", FIRST, LAST]
-    asked = conversations(session)
-    assert len(asked) == (3 if conversation else 0)
+    assert [item.text for item in last.items if isinstance(item, OutputText)] == [LAST_TEXT]
+    assert [message.text for message in session.messages] == ["Where are A-17 and B-2?", FIRST_TEXT, LAST_TEXT]
+    claimed = find_conversations(session)
+    assert len(claimed) == (3 if conversation else 0)
     if conversation:
-        assert asked[0] not in asked[1:]  # nobody knows what it holds
-        assert asked[1] == asked[2]
+        assert claimed[0] not in claimed[1:]  # its contents are unknown
+        assert claimed[1] == claimed[2]
 
 
-def check_shown(events: list[Event]) -> bool:
-    """Whoever streams has each message once; what came of the broken attempt was withdrawn, before anything came again.
+def check_shown_once(events: list[Event]) -> bool:
+    """Check that each message is shown once, and that the broken attempt's text is retracted before the retry's text.
 
-    True if there was anything to withdraw.
+    Returns True if there was text to retract.
     """
-    assert shown(events) == [FIRST, LAST]
+    assert collect_shown_messages(events) == [FIRST_TEXT, LAST_TEXT]
     failures = [index for index, event in enumerate(events) if event.type == "model_failed"]
     resets = [index for index, event in enumerate(events) if event.type == "output_reset"]
     pieces = [index for index, event in enumerate(events) if event.type == "output" and event.data.delta]
@@ -80,93 +89,101 @@ def check_shown(events: list[Event]) -> bool:
     return bool(before)
 
 
-async def broken(wire: Line, name: str, faults: list[str]) -> list[bool]:
-    """A conversation for each fault, which strikes at its first reply. Whether anything had been shown before it did."""
-    model = wire.model(name)
+async def run_with_faults(harness: EmulatorHarness, name: str, faults: list[str]) -> list[bool]:
+    """Run a conversation for each fault in its first reply. Returns for each whether text was shown before the fault."""
+    model = harness.make_model(name)
     sessions: list[Session] = []
     withdrawn: list[bool] = []
     for number, fault in enumerate(faults):
-        session = desk(model).session(f"broken {number}")
-        wire.emulator.fault(fault)
-        events = await events_of(session.run("Where are A-17 and B-2?", stream=True))
+        session = make_desk(model).session(f"broken {number}")
+        harness.emulator.fault(fault)
+        events = await collect_events(session.run("Where are A-17 and B-2?", stream=True))
         check_record(session, name == "responses conversation")
-        withdrawn.append(check_shown(events))
+        withdrawn.append(check_shown_once(events))
         sessions.append(session)
-    await wire.check(*sessions)
+    await harness.check_sessions(*sessions)
     return withdrawn
 
 
-def check_places(withdrawn: list[bool]) -> None:
-    """It broke before the first word was shown, and after it, and once after, always after."""
+def check_both_sides_of_text(withdrawn: list[bool]) -> None:
+    """Check that the stream broke both before and after the first text, in order."""
     assert withdrawn == sorted(withdrawn)
     assert {*withdrawn} == {False, True}
 
 
-@pytest.mark.parametrize("name", WIRES)
-async def test_a_connection_that_breaks_before_any_of_the_events_leaves_an_attempt_and_the_retry_is_whole(name: str, at_once: None) -> None:
-    async with line(True, MIND) as wire:
-        total = await whole_events(wire, name)
-        step = 1 if name in EACH_API else 3
-        check_places(await broken(wire, name, [f"cut event={event}" for event in range(0, total, step)]))
+@pytest.mark.parametrize("name", FORMATS)
+async def test_stream_cut_before_any_event_is_retried(name: str, without_backoff: None) -> None:
+    """A failed attempt is recorded, and the retry is whole."""
+    async with run_emulator(True, SCRIPT) as harness:
+        total = await count_events(harness, name)
+        step = 1 if name in FULLY_TESTED_FORMATS else 3
+        check_both_sides_of_text(await run_with_faults(harness, name, [f"cut event={event}" for event in range(0, total, step)]))
 
 
 @pytest.mark.parametrize(
     ("name", "form"),
     [("responses inline", "nested"), ("responses inline", "flat"), ("responses conversation", "nested"), ("chat", ""), ("anthropic", "")],
 )
-async def test_an_error_event_after_any_of_the_events_leaves_an_attempt_and_the_retry_is_whole(name: str, form: str, at_once: None) -> None:
-    async with line(True, MIND) as wire:
-        total = await whole_events(wire, name)
+async def test_error_event_after_any_event_is_retried(name: str, form: str, without_backoff: None) -> None:
+    """A failed attempt is recorded, and the retry is whole."""
+    async with run_emulator(True, SCRIPT) as harness:
+        total = await count_events(harness, name)
         faults = [f"error_event after={event} {f'form={form}' if form else ''}" for event in range(0, total, 3)]
-        check_places(await broken(wire, name, faults))
+        check_both_sides_of_text(await run_with_faults(harness, name, faults))
 
 
-@pytest.mark.parametrize("name", WIRES)
-async def test_a_connection_that_breaks_within_an_event_leaves_an_attempt_and_the_retry_is_whole(name: str, at_once: None) -> None:
-    async with line(True, MIND) as wire:
-        await broken(wire, name, [f"cut byte={byte}" for byte in (0, 1, 40, 333, 1500, 2600)])
+@pytest.mark.parametrize("name", FORMATS)
+async def test_stream_cut_within_an_event_is_retried(name: str, without_backoff: None) -> None:
+    """A failed attempt is recorded, and the retry is whole."""
+    async with run_emulator(True, SCRIPT) as harness:
+        await run_with_faults(harness, name, [f"cut byte={byte}" for byte in (0, 1, 40, 333, 1500, 2600)])
 
 
-@pytest.mark.parametrize("name", WIRES)
-async def test_an_answer_in_one_piece_that_breaks_off_leaves_an_attempt_and_the_retry_is_whole(name: str, at_once: None) -> None:
-    async with line(False, MIND) as wire:
-        assert set(await broken(wire, name, [f"cut byte={byte}" for byte in (0, 1, 200, 600)])) == {False}
+@pytest.mark.parametrize("name", FORMATS)
+async def test_truncated_unstreamed_answer_is_retried(name: str, without_backoff: None) -> None:
+    """A failed attempt is recorded, and the retry is whole."""
+    async with run_emulator(False, SCRIPT) as harness:
+        assert set(await run_with_faults(harness, name, [f"cut byte={byte}" for byte in (0, 1, 200, 600)])) == {False}
 
 
-@pytest.mark.parametrize("name", WIRES)
-async def test_a_stream_that_breaks_in_a_later_turn_breaks_nothing_that_was_said_before(name: str, at_once: None) -> None:
-    async with line(True, MIND) as wire:
-        session = desk(wire.model(name)).session("s")
+@pytest.mark.parametrize("name", FORMATS)
+async def test_broken_stream_leaves_earlier_turns_intact(name: str, without_backoff: None) -> None:
+    async with run_emulator(True, SCRIPT) as harness:
+        session = make_desk(harness.make_model(name)).session("s")
         await session.run("Where are A-17 and B-2?")
         for fault in ("cut event=2", "cut event=4", "error_event after=3"):
-            wire.emulator.fault(fault)
+            harness.emulator.fault(fault)
         result = await session.run("Thank you!")
-        assert (result.status, result.text, len(attempts(session))) == ("waiting", "You are welcome.", 3)
-        assert [attempt.number for attempt in attempts(session)] == [1, 2, 3]
-        await wire.check(session)
+        assert (result.status, result.text, len(find_failed_requests(session))) == ("waiting", "You are welcome.", 3)
+        assert [attempt.attempt for attempt in find_failed_requests(session)] == [1, 2, 3]
+        await harness.check_sessions(session)
 
 
-# -- what the error is about -------------------------------------------------------------------------------------------------
+# -- kinds of errors ---------------------------------------------------------------------------------------------------
 
-PASSES = ["server_error", "rate_limit", "overloaded", "timeout"]
-STAYS = ["quota", "context_length", "content_filter"]
+TRANSIENT_ERRORS = ["server_error", "rate_limit", "overloaded", "timeout"]
+PERMANENT_ERRORS = ["quota", "context_length", "content_filter"]
 
 
 @pytest.mark.parametrize("name", ["responses chained", "responses conversation", "azure", "chat", "chat compatible", "anthropic"])
-async def test_an_error_within_a_stream_is_tried_again_if_it_may_pass_and_pauses_if_not(name: str, at_once: None) -> None:
-    async with line(True, MIND) as wire:
-        model = wire.model(name)
+async def test_transient_stream_errors_are_retried_others_pause(name: str, without_backoff: None) -> None:
+    async with run_emulator(True, SCRIPT) as harness:
+        model = harness.make_model(name)
         sessions = []
-        for kind in (*PASSES, *STAYS):
-            session = desk(model).session(kind)
-            wire.emulator.fault(f"error_event after=9 kind={kind}")
-            events = await events_of(session.run("Where are A-17 and B-2?", stream=True))
-            (attempt,) = attempts(session)
-            assert (kind, attempt.final, session.status) == (kind, kind in STAYS, "failed" if kind in STAYS else "waiting")
-            if kind in STAYS:
-                assert shown(events) == []  # what had been shown is withdrawn, also where nothing comes after it
+        for kind in (*TRANSIENT_ERRORS, *PERMANENT_ERRORS):
+            session = make_desk(model).session(kind)
+            harness.emulator.fault(f"error_event after=9 kind={kind}")
+            events = await collect_events(session.run("Where are A-17 and B-2?", stream=True))
+            (attempt,) = find_failed_requests(session)
+            assert (kind, attempt.final, session.status) == (
+                kind,
+                kind in PERMANENT_ERRORS,
+                "failed" if kind in PERMANENT_ERRORS else "waiting",
+            )
+            if kind in PERMANENT_ERRORS:
+                assert collect_shown_messages(events) == []  # shown text is retracted, even if no text follows
                 assert session.error
                 await session.resume()
-            assert session.messages[-1].text == LAST
+            assert session.messages[-1].text == LAST_TEXT
             sessions.append(session)
-        await wire.check(*sessions)
+        await harness.check_sessions(*sessions)

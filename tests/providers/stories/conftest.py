@@ -1,4 +1,4 @@
-"""One provider for all stories, and one model for each wire: what a story costs is what it says."""
+"""One provider for all stories, and one model for each format."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.providers.stories.traffic import Provider, provider
-from tests.providers.stories.wires import WIRES
+from tests.providers.stories.recording_provider import RecordingProvider, run_provider
+from tests.providers.stories.story_formats import FORMATS
 
 IN_MEMORY = "/dev/shm"
-"""Where a file costs no disk. How a store fares on one is told elsewhere."""
+"""A folder in memory. Stores on disks are tested elsewhere."""
 
 
 @pytest.fixture(scope="session")
-def emulated() -> Iterator[Provider]:
-    """The provider. At the end of all stories: its log shows not a single refusal."""
-    with provider() as made:
-        yield made
+def emulated() -> Iterator[RecordingProvider]:
+    """Run the provider, and check after all stories that it refused nothing."""
+    with run_provider() as recording:
+        yield recording
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def models(emulated: Provider) -> AsyncIterator[dict[tuple[str, bool], Any]]:
-    """A model for each wire, streaming and not. They keep nothing but connections."""
-    made = {(wire, stream): kind.make(emulated.emulator, stream) for wire, kind in WIRES.items() for stream in (False, True)}
-    yield made
-    for model in made.values():
+async def models(emulated: RecordingProvider) -> AsyncIterator[dict[tuple[str, bool], Any]]:
+    """Make a model for each format, streaming and not. The models have no state but their connections."""
+    models = {(format, stream): kind.make(emulated.emulator, stream) for format, kind in FORMATS.items() for stream in (False, True)}
+    yield models
+    for model in models.values():
         await model.close()
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder for one story."""
+    """Make a folder for one story."""
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as name:
         yield Path(name)

@@ -1,4 +1,4 @@
-"""`make wires`: 30,000 random requests over every wire and memory mode, judged by the law books. One that is wrong is enough to fail.
+"""`make wires`: 30,000 random requests in every format and memory mode, checked against the rules. One problem is enough to fail.
 
 `python -m tests.providers.sweep --number N` plays the conversations of one workflow again.
 """
@@ -14,72 +14,72 @@ import sys
 import time
 from collections.abc import Iterator
 
-from tests.providers.sweep.play import ENOUGH, Findings, sweep
+from tests.providers.sweep.sweep_runner import MAX_PROBLEMS, SweepFindings, run_sweep
 
-CHUNK = 5
-"""Workflows that are played at a time."""
+WORKFLOWS_PER_CHUNK = 5
+"""The number of workflows that a worker process plays at a time."""
 
 
-def play(numbers: range) -> Findings:
-    """In a worker: one piece of the workflows."""
+def run_chunk(numbers: range) -> SweepFindings:
+    """Play one chunk of workflows, in a worker process."""
     try:
-        return sweep(numbers)
+        return run_sweep(numbers)
     finally:
         gc.collect()
 
 
-def quiet() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who prints the summary
+def prepare_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that prints the summary
     gc.freeze()
-    gc.disable()  # a schedule leaves cycles, and little else: once per piece is enough
+    gc.disable()  # a schedule leaves few cycles: one collection per chunk is enough
 
 
-def pieces(first: int) -> Iterator[range]:
+def list_chunks(first: int) -> Iterator[range]:
     while True:
-        yield range(first, first + CHUNK)
-        first += CHUNK
+        yield range(first, first + WORKFLOWS_PER_CHUNK)
+        first += WORKFLOWS_PER_CHUNK
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make wires", description=__doc__.split("\n")[0])
-    parser.add_argument("--requests", type=int, default=30_000, help="how many requests at least (default 30,000)")
-    parser.add_argument("--number", type=int, help="only the workflow of this number, ten conversations")
-    parser.add_argument("--first", type=int, default=0, help="the first workflow's number")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many processes (default: one per core)")
-    given = parser.parse_args()
-    total, begun, shown = Findings(), time.monotonic(), 0.0
-    if given.number is not None:
-        total = sweep([given.number])
-        return summary(total, time.monotonic() - begun)
-    with multiprocessing.get_context("fork").Pool(given.processes, quiet) as pool:
+    parser.add_argument("--requests", type=int, default=30_000, help="the minimum number of requests (default 30,000)")
+    parser.add_argument("--number", type=int, help="play only the workflow of this number, ten conversations")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first workflow")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="the number of processes (default: one per core)")
+    arguments = parser.parse_args()
+    total, started_at, printed_at = SweepFindings(), time.monotonic(), 0.0
+    if arguments.number is not None:
+        total = run_sweep([arguments.number])
+        return print_summary(total, time.monotonic() - started_at)
+    with multiprocessing.get_context("fork").Pool(arguments.processes, prepare_worker) as pool:
         try:
-            todo = pieces(given.first)
-            running = [pool.apply_async(play, (next(todo),)) for _ in range(given.processes * 2)]
+            chunks = list_chunks(arguments.first)
+            running = [pool.apply_async(run_chunk, (next(chunks),)) for _ in range(arguments.processes * 2)]
             while running:  # in the order of their numbers, so that the same numbers give the same digest
                 total.add(running.pop(0).get())
-                if total.requests.total() >= given.requests or len(total.wrong) >= ENOUGH:
+                if total.requests.total() >= arguments.requests or len(total.problems) >= MAX_PROBLEMS:
                     break
-                running.append(pool.apply_async(play, (next(todo),)))
-                if time.monotonic() - shown > 1:
-                    shown = time.monotonic()
-                    rate = total.requests.total() / (shown - begun)
-                    line = f"{total.requests.total():,}/{given.requests:,} requests  {rate:,.0f}/s  {len(total.wrong)} wrong"
+                running.append(pool.apply_async(run_chunk, (next(chunks),)))
+                if time.monotonic() - printed_at > 1:
+                    printed_at = time.monotonic()
+                    rate = total.requests.total() / (printed_at - started_at)
+                    line = f"{total.requests.total():,}/{arguments.requests:,} requests  {rate:,.0f}/s  {len(total.problems)} problems"
                     print(f"\r{line:<70}", end="" if sys.stderr.isatty() else "\n", flush=True, file=sys.stderr)
         except KeyboardInterrupt:
             print("\nstopped")
         pool.terminate()
-    return summary(total, time.monotonic() - begun)
+    return print_summary(total, time.monotonic() - started_at)
 
 
-def summary(total: Findings, seconds: float) -> int:
+def print_summary(total: SweepFindings, seconds: float) -> int:
     print()
     for kind, count in sorted(total.requests.items()):
         print(f"  {kind:32}{count:>7,} requests{total.bytes[kind] / count:>9,.0f} B each")
-    print("  seen: " + ", ".join(f"{what} x{count:,}" for what, count in sorted(total.saw.items())))
-    print(f"{total.requests.total():,} requests, {len(total.wrong)} wrong, {seconds:.0f} s; bodies {total.digest}")
-    for each in total.wrong[:ENOUGH]:
+    print("  occurrences: " + ", ".join(f"{what} x{count:,}" for what, count in sorted(total.occurrences.items())))
+    print(f"{total.requests.total():,} requests, {len(total.problems)} problems, {seconds:.0f} s; bodies {total.digest}")
+    for each in total.problems[:MAX_PROBLEMS]:
         print("   ", each[:1500])
-    return 1 if total.wrong else 0
+    return 1 if total.problems else 0
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Clients are closed when their test is over."""
+"""Close all clients after each test."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.server.openai import asking
+from tests.server.openai import openai_client
 
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     yield
-    while asking.OPEN:
-        asking.OPEN.pop().close()
+    while openai_client.OPEN_CLIENTS:
+        openai_client.OPEN_CLIENTS.pop().close()

@@ -1,4 +1,4 @@
-"""Real servers, as processes: one that an agent's tools start themselves, and one that listens."""
+"""Real MCP servers as processes, over stdio and HTTP."""
 
 import asyncio
 import os
@@ -16,10 +16,10 @@ from mcp import Client
 
 from legato import Agent, HandoffBuilder
 from legato.testing import ScriptedModel, call
-from legato.tools.mcp import MCPServer, connection, server
+from legato.tools.mcp import MCPServer, mcp_server, server_connection
 
 ROOT = Path(__file__).parents[3]
-COMMAND = [sys.executable, "-m", "tests.tools.mcp.world"]
+COMMAND = [sys.executable, "-m", "tests.tools.mcp.example_server"]
 
 
 def free_port() -> int:
@@ -28,54 +28,54 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Stdio:
-    """Started by whoever uses it."""
+class StdioExample:
+    """The example server over stdio. The client starts it."""
 
     def __init__(self, folder):
         self.folder = folder
-        self.opened = []
+        self.servers = []
 
-    def server(self, **options):
-        made = MCPServer("world", command=[*COMMAND, str(self.folder)], cwd=ROOT, **options)
-        self.opened.append(made)
-        return made
+    def make_server(self, **options):
+        server = MCPServer("example", command=[*COMMAND, str(self.folder)], cwd=ROOT, **options)
+        self.servers.append(server)
+        return server
 
-    async def die(self):
+    async def kill(self):
         os.kill(int((self.folder / "pid").read_text()), signal.SIGKILL)
         async with asyncio.timeout(60):
-            places = [place for each in self.opened for place in each._places.values() if place.connection]
-            while not all(place.connection.over for place in places):  # noqa: ASYNC110 - the end of a process is heard of, not known
+            loop_connections = [each for server in self.servers for each in server._loop_connections.values() if each.connection]
+            while not all(each.connection.has_ended for each in loop_connections):  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.01)
 
     async def restart(self):
-        """The next call starts it."""
+        """Do nothing: the next call starts the server."""
 
     @property
-    def deeds(self):
-        path = self.folder / "deeds"
+    def effects(self):
+        path = self.folder / "effects"
         return path.read_text().splitlines() if path.exists() else []
 
-    async def done(self, count):
-        """Wait until so many deeds were done."""
+    async def wait_for_effects(self, count):
+        """Wait until the server has recorded so many effects."""
         async with asyncio.timeout(60):
-            while len(self.deeds) < count:  # noqa: ASYNC110 - another process does them
+            while len(self.effects) < count:  # noqa: ASYNC110 - another process records them
                 await asyncio.sleep(0.01)
 
 
-class Http(Stdio):
-    """Listens on a port."""
+class HttpExample(StdioExample):
+    """The example server over HTTP, as a process of its own."""
 
     def __init__(self, folder):
         super().__init__(folder)
         self.port = free_port()
         self.process = None
 
-    def server(self, **options):
-        made = MCPServer("world", url=f"http://127.0.0.1:{self.port}/mcp", **options)
-        self.opened.append(made)
-        return made
+    def make_server(self, **options):
+        server = MCPServer("example", url=f"http://127.0.0.1:{self.port}/mcp", **options)
+        self.servers.append(server)
+        return server
 
-    async def die(self):
+    async def kill(self):
         self.process.kill()
         await asyncio.to_thread(self.process.wait)
 
@@ -93,72 +93,72 @@ class Http(Stdio):
                 return
             except OSError:
                 time.sleep(0.02)
-        raise AssertionError("it does not listen")
+        raise AssertionError("the server does not listen")
 
 
-class Older(Http):
-    """Spoken to as clients of 2025 did: with a handshake, and a session that the server forgets when it is restarted."""
+class LegacyHttpExample(HttpExample):
+    """The example server with the protocol of 2025: with a handshake, and a session that a restarted server does not know."""
 
 
 @asynccontextmanager
-async def opened(kind, folder, monkeypatch):
-    monkeypatch.setattr(server, "PATIENCE", (0.0, *[0.2] * 150))  # however long a server needs to start on a busy machine
-    if kind is Older:
-        monkeypatch.setattr(connection, "Client", partial(Client, mode="legacy"))
-    place = kind(folder)
-    await place.restart()
-    yield place
-    for each in place.opened:
+async def open_example(kind, folder, monkeypatch):
+    monkeypatch.setattr(mcp_server, "RETRY_PAUSES_S", (0.0, *[0.2] * 150))  # starting takes long on a busy machine
+    if kind is LegacyHttpExample:
+        monkeypatch.setattr(server_connection, "Client", partial(Client, mode="legacy"))
+    example = kind(folder)
+    await example.restart()
+    yield example
+    for each in example.servers:
         await each.aclose()
-    if isinstance(place, Http):
-        await place.die()
+    if isinstance(example, HttpExample):
+        await example.kill()
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    """One that listens for all tests of a module: starting a server takes longer than most of them do."""
-    place = Http(tmp_path_factory.mktemp("world"))
-    place.start()
-    yield place
-    place.process.kill()
-    place.process.wait()
+def shared_example(tmp_path_factory):
+    """Run an HTTP server for all tests of a module: starting one takes longer than most tests."""
+    example = HttpExample(tmp_path_factory.mktemp("example"))
+    example.start()
+    yield example
+    example.process.kill()
+    example.process.wait()
 
 
 @pytest.fixture
-async def listening(shared):
-    """That one, as if it were new."""
-    for name in ("deeds", "hang"):
-        (shared.folder / name).unlink(missing_ok=True)
-    shared.opened.clear()
-    yield shared
-    for each in shared.opened:
+async def http_example(shared_example):
+    """Return the shared HTTP server, without traces of earlier tests."""
+    for name in ("effects", "hang"):
+        (shared_example.folder / name).unlink(missing_ok=True)
+    shared_example.servers.clear()
+    yield shared_example
+    for each in shared_example.servers:
         await each.aclose()
 
 
 @pytest.fixture(params=["stdio", "http"])
-async def world(request, tmp_path):
-    """A server, over each transport."""
-    place = Stdio(tmp_path) if request.param == "stdio" else request.getfixturevalue("shared")
-    for name in ("deeds", "hang"):
-        (place.folder / name).unlink(missing_ok=True)
-    place.opened.clear()
-    yield place
-    for each in place.opened:
+async def example(request, tmp_path):
+    """Return an example server, over each transport."""
+    example = StdioExample(tmp_path) if request.param == "stdio" else request.getfixturevalue("shared_example")
+    for name in ("effects", "hang"):
+        (example.folder / name).unlink(missing_ok=True)
+    example.servers.clear()
+    yield example
+    for each in example.servers:
         await each.aclose()
 
 
-@pytest.fixture(params=[Stdio, Http, Older], ids=["stdio", "http", "http of 2025"])
-async def mortal_world(request, tmp_path, monkeypatch):
-    """The same, and over the older protocol, in which a server forgets its clients when it is restarted."""
-    async with opened(request.param, tmp_path, monkeypatch) as place:
-        yield place
+@pytest.fixture(params=[StdioExample, HttpExample, LegacyHttpExample], ids=["stdio", "http", "http of 2025"])
+async def killable_example(request, tmp_path, monkeypatch):
+    """Return an example server that the test may kill, over each transport and with the older protocol."""
+    async with open_example(request.param, tmp_path, monkeypatch) as example:
+        yield example
 
 
-def clerk(tools, *replies, **more):
-    """A workflow of one agent that calls what it is told to, and then says done."""
-    told = [*replies, "done"]
-    model = ScriptedModel(lambda seen: told[min(seen.turn, len(told) - 1)])
+def build_clerk(tools, *replies, **more):
+    """Build a workflow of one agent with these replies, and then "done"."""
+    script = [*replies, "done"]
+    model = ScriptedModel(lambda request: script[min(request.reply_count, len(script) - 1)])
     return HandoffBuilder("desk", [Agent("clerk", model=model, tools=tools, **more)]).build()
 
 
-__all__ = ["ROOT", "Http", "Stdio", "call", "clerk"]
+__all__ = ["ROOT", "HttpExample", "StdioExample", "build_clerk", "call"]

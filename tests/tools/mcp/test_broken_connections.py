@@ -1,4 +1,4 @@
-"""D2 with servers that die. What is certain is done; what nobody can know is asked, and nothing is silently repeated."""
+"""D2 with servers that die: a call whose outcome is unknown is asked about, and never repeated silently."""
 
 import asyncio
 import os
@@ -10,31 +10,31 @@ from legato.core.facts import CallLost, CallReturned, CallStarted
 from legato.errors import MCPFailed
 from legato.testing import call
 from legato.tools.mcp import MCPServer
-from legato.tools.mcp.connection import Command
-from tests.tools.mcp.conftest import Stdio, clerk, opened
+from legato.tools.mcp.server_connection import StdioTransport
+from tests.tools.mcp.conftest import StdioExample, build_clerk, open_example
 
 
 @pytest.fixture
-async def started(tmp_path, monkeypatch):
-    """One that is started by whoever uses it."""
-    async with opened(Stdio, tmp_path, monkeypatch) as place:
-        yield place
+async def stdio_example(tmp_path, monkeypatch):
+    """Return an example server over stdio that the test may kill."""
+    async with open_example(StdioExample, tmp_path, monkeypatch) as example:
+        yield example
 
 
-def count(session, kind):
+def count_facts(session, kind):
     return sum(isinstance(fact, kind) for fact in session.facts)
 
 
-async def killed_in_the_middle(world, tool, **options):
-    """A session whose call had done its deed when the server was killed, before it answered."""
-    (world.folder / "hang").touch()
-    tools = await world.server(needs_approval=False, **options).tools()
-    session = clerk(tools, tool).session()
+async def run_killed_call(example, tool, **options):
+    """Run a session whose server is killed after the effect of a call, before it answers."""
+    (example.folder / "hang").touch()
+    tools = await example.make_server(needs_approval=False, **options).tools()
+    session = build_clerk(tools, tool).session()
     running = asyncio.ensure_future(_run(session))
-    await world.done(1)
-    (world.folder / "hang").unlink()
-    await world.die()
-    await world.restart()
+    await example.wait_for_effects(1)
+    (example.folder / "hang").unlink()
+    await example.kill()
+    await example.restart()
     return session, await running
 
 
@@ -42,67 +42,68 @@ async def _run(session):
     return await session.run("go")
 
 
-async def test_a_server_killed_in_the_middle_of_a_call_leaves_a_question_and_no_second_deed(mortal_world):
-    world = mortal_world
-    session, result = await killed_in_the_middle(world, call("pay", cents=7))
+async def test_call_on_killed_server_is_asked_about(killable_example):
+    """A server killed in the middle of a call leaves a request for the outcome, and the tool does not run again."""
+    example = killable_example
+    session, result = await run_killed_call(example, call("pay", cents=7))
     (request,) = result.pending
     assert (request.kind, request.tool) == ("outcome", "pay")
     assert (await session.resume()).status == "pending"
-    assert world.deeds == ["pay 7"]
-    await session.approve(request)  # a person looked, and wants it again
+    assert example.effects == ["pay 7"]
+    await session.approve(request)  # a person decides to rerun the call
     assert (await session.resume()).text == "done"
-    assert world.deeds == ["pay 7", "pay 7"]
+    assert example.effects == ["pay 7", "pay 7"]
 
 
-async def test_what_the_server_calls_idempotent_is_repeated_where_the_user_trusts_that(started):
-    world = started
-    session, result = await killed_in_the_middle(world, call("look", key="k"), trust_idempotent_hints=True)
+async def test_trusted_idempotent_call_is_repeated(stdio_example):
+    example = stdio_example
+    session, result = await run_killed_call(example, call("look", key="k"), trust_idempotent_hints=True)
     assert result.text == "done"
-    assert world.deeds == ["look k", "look k"]
-    assert (count(session, CallStarted), count(session, CallLost)) == (2, 1), "the repetition is on record"
+    assert example.effects == ["look k", "look k"]
+    assert (count_facts(session, CallStarted), count_facts(session, CallLost)) == (2, 1), "the repetition is on record"
 
 
-async def test_what_the_server_calls_idempotent_is_not_repeated_unless_the_user_trusts_that(started):
-    world = started
-    _, result = await killed_in_the_middle(world, call("look", key="k"))
+async def test_untrusted_idempotent_call_is_not_repeated(stdio_example):
+    example = stdio_example
+    _, result = await run_killed_call(example, call("look", key="k"))
     assert [request.kind for request in result.pending] == ["outcome"]
-    assert world.deeds == ["look k"]
+    assert example.effects == ["look k"]
 
 
-async def test_a_server_that_was_restarted_between_two_calls_is_connected_to_again(mortal_world):
-    world = mortal_world
-    tools = await world.server(needs_approval=False).tools()
-    session = clerk(tools, call("pay", cents=1), call("pay", cents=2)).session()
-    again = clerk(tools, call("pay", cents=3)).session()
+async def test_restarted_server_is_connected_to_again(killable_example):
+    example = killable_example
+    tools = await example.make_server(needs_approval=False).tools()
+    session = build_clerk(tools, call("pay", cents=1), call("pay", cents=2)).session()
+    again = build_clerk(tools, call("pay", cents=3)).session()
     await session.run("go")
-    await world.die()
-    await world.restart()
+    await example.kill()
+    await example.restart()
     assert (await again.run("go")).text == "done"
-    assert world.deeds == ["pay 1", "pay 2", "pay 3"]
-    assert not count(again, CallLost)
+    assert example.effects == ["pay 1", "pay 2", "pay 3"]
+    assert not count_facts(again, CallLost)
 
 
-async def test_a_server_that_is_gone_for_good_is_an_error_for_the_model_and_nothing_ran(mortal_world, monkeypatch):
-    world = mortal_world
-    server = world.server(needs_approval=False)
+async def test_missing_server_is_an_error_output(killable_example, monkeypatch):
+    example = killable_example
+    server = example.make_server(needs_approval=False)
     tools = await server.tools()
-    await world.die()
-    monkeypatch.setattr("legato.tools.mcp.server.PATIENCE", (0.0, 0.0))
-    server._way = _elsewhere(server._way)
-    session = clerk(tools, call("pay", cents=1)).session()
+    await example.kill()
+    monkeypatch.setattr("legato.tools.mcp.mcp_server.RETRY_PAUSES_S", (0.0, 0.0))
+    server._transport = _break_transport(server._transport)
+    session = build_clerk(tools, call("pay", cents=1)).session()
     assert (await session.run("go")).text == "done"
     (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
     assert returned.status == "error"
     assert "nothing was run" in returned.output or "was not run" in returned.output
-    assert world.deeds == []
+    assert example.effects == []
 
 
-def _elsewhere(way):
-    """Nobody starts it again."""
-    return replace(way, command=("no-such-program",)) if isinstance(way, Command) else way
+def _break_transport(transport):
+    """Return the transport with a program that cannot be stdio_example."""
+    return replace(transport, command=("no-such-program",)) if isinstance(transport, StdioTransport) else transport
 
 
-async def test_a_program_that_never_answers_is_given_up_and_ended(tmp_path):
+async def test_silent_server_process_is_ended(tmp_path):
     server = MCPServer("mute", command=["sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 60"], connect_timeout=0.3)
     with pytest.raises(MCPFailed, match="it did not answer in time"):
         await server.tools()
@@ -110,15 +111,15 @@ async def test_a_program_that_never_answers_is_given_up_and_ended(tmp_path):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-async def test_a_cancel_stops_the_call_and_the_connection_serves_on(world):
-    (world.folder / "hang").touch()
-    tools = await world.server(needs_approval=False).tools()
-    session = clerk(tools, call("pay", cents=1)).session()
+async def test_cancelled_call_leaves_the_connection_open(example):
+    (example.folder / "hang").touch()
+    tools = await example.make_server(needs_approval=False).tools()
+    session = build_clerk(tools, call("pay", cents=1)).session()
     running = asyncio.ensure_future(_run(session))
-    await world.done(1)
+    await example.wait_for_effects(1)
     await session.cancel()
     assert (await running).status == "cancelled"
-    (world.folder / "hang").unlink()
-    other = clerk(tools, call("pay", cents=2)).session()
+    (example.folder / "hang").unlink()
+    other = build_clerk(tools, call("pay", cents=2)).session()
     assert (await other.run("go")).text == "done"
-    assert world.deeds == ["pay 1", "pay 2"]
+    assert example.effects == ["pay 1", "pay 2"]

@@ -26,14 +26,14 @@ from legato.compat.agent_framework.tools import as_tool, needs_approval
 from legato.compat.agent_framework.updates import update_of
 from legato.compat.gaps import explain
 from legato.errors import BadInput, BuildError, ModelFailed
-from legato.models.base import Model
-from legato.runtime.clock import fresh_name
+from legato.models.model import Model
+from legato.runtime.clock import new_id
 from legato.runtime.definition import Middleware
 from legato.runtime.run import Result
 from legato.stores import MemoryStore, Store
 from legato.tools import Tool
 from legato.workflow.agent import Agent as NativeAgent
-from legato.workflow.workflow import HandoffBuilder as NativeBuilder
+from legato.workflow.builder import HandoffBuilder as NativeBuilder
 from legato.workflow.workflow import Workflow as NativeWorkflow
 
 
@@ -190,7 +190,7 @@ class Agent:
     ) -> AsyncIterator[AgentResponseUpdate]:
         answers = _answers(messages)
         # A run without a session is found again by the requests that it left open: their ids begin with its name, which has no slash.
-        id = named.session_id if named else next((each.partition("/")[0] for each in answers), "") or fresh_name()
+        id = named.session_id if named else next((each.partition("/")[0] for each in answers), "") or new_id()
         session = _alone(self.native, self.store).session(id, context=kwargs)
         if answers:
             await session.refresh()

@@ -13,8 +13,8 @@ from legato.compat.agent_framework.rendering import shown
 from legato.compat.agent_framework.workflow import Workflow
 from legato.core.messages import Message as NativeMessage
 from legato.errors import BuildError
-from legato.runtime.definition import called
-from legato.workflow.workflow import HandoffBuilder as NativeBuilder
+from legato.runtime.definition import call_user_code
+from legato.workflow.builder import HandoffBuilder as NativeBuilder
 
 TerminationCondition: TypeAlias = Callable[[list[Message]], bool | Awaitable[bool]]
 
@@ -84,7 +84,7 @@ class HandoffBuilder:
         """A function of the conversation's messages that says when it is over."""
 
         async def over(messages: list[NativeMessage]) -> bool:
-            return bool(await called(termination_condition, [shown(message) for message in messages]))
+            return bool(await call_user_code(termination_condition, [shown(message) for message in messages]))
 
         self._native.with_termination_condition(over)
         return self

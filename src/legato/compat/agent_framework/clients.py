@@ -16,7 +16,7 @@ from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.gaps import explain
 from legato.errors import BadInput
 from legato.models import AzureOpenAIResponses, OpenAIChat, OpenAIResponses
-from legato.models.base import Model
+from legato.models.model import Model
 
 if TYPE_CHECKING:
     from legato.compat.agent_framework.agents import Agent

@@ -17,10 +17,10 @@ from legato.compat.agent_framework.messages import AgentResponse, ChatResponse, 
 from legato.compat.agent_framework.providers import AgentSession
 from legato.compat.agent_framework.rendering import pieces_of, shown, usage_details
 from legato.compat.gaps import explain
-from legato.core.facts import NO_USAGE, Call, Refusal, Words
-from legato.core.view import Request
+from legato.core.facts import NO_USAGE, Call, OutputText, Refusal
+from legato.core.view import ModelRequest
 from legato.errors import BadInput, ModelFailed
-from legato.models.base import Reply
+from legato.models.model import ModelReply
 from legato.runtime.definition import Middleware
 from legato.tools import Tool, ToolCall
 
@@ -171,9 +171,9 @@ class AroundModels(Middleware):
         self._chain = chain
         self._client = client
 
-    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
-        context = ChatContext(self._client, _asked(request), _options(request), AgentSession(session_id=request.session))
-        reply: Reply | None = None
+    async def around_model(self, request: ModelRequest, proceed: Callable[[ModelRequest], Awaitable[ModelReply]]) -> ModelReply:
+        context = ChatContext(self._client, _asked(request), _options(request), AgentSession(session_id=request.session_id))
+        reply: ModelReply | None = None
 
         async def ask() -> None:
             nonlocal reply
@@ -194,16 +194,16 @@ class AroundModels(Middleware):
         return _replaced(context.result, reply)
 
 
-def _asked(request: Request) -> list[Message]:
+def _asked(request: ModelRequest) -> list[Message]:
     return [shown(message) for message in request.messages]
 
 
-def _options(request: Request) -> dict[str, Any]:
-    return {"instructions": request.frame.instructions, "tools": [tool.name for tool in request.frame.tools]}
+def _options(request: ModelRequest) -> dict[str, Any]:
+    return {"instructions": request.turn_context.instructions, "tools": [tool.name for tool in request.turn_context.tools]}
 
 
-def _response(reply: Reply, agent: str) -> ChatResponse:
-    contents = [Content.from_text(item.text) for item in reply.items if isinstance(item, (Words, Refusal))]
+def _response(reply: ModelReply, agent: str) -> ChatResponse:
+    contents = [Content.from_text(item.text) for item in reply.items if isinstance(item, (OutputText, Refusal))]
     calls = [item for item in reply.items if isinstance(item, Call)]
     contents += [Content.from_function_call(call.call_id, call.tool, arguments=call.arguments) for call in calls]
     return ChatResponse(
@@ -215,10 +215,10 @@ def _response(reply: Reply, agent: str) -> ChatResponse:
     )
 
 
-def _replaced(result: Any, reply: Reply | None) -> Reply:
+def _replaced(result: Any, reply: ModelReply | None) -> ModelReply:
     """The words of middleware as the reply that is recorded, which says whose they are. What the model cost is kept."""
     if not isinstance(result, AgentResponse):
         raise ModelFailed("chat middleware did not call call_next(), and set no ChatResponse as context.result: there is no reply")
     if any(content.type != "text" for message in result.messages for content in message.contents):
         raise ModelFailed("chat middleware changed a reply that asks for calls, or made one: only words can be put in a model's place")
-    return Reply(items=(Words(result.text),), usage=reply.usage if reply else NO_USAGE, model="chat middleware")
+    return ModelReply(items=(OutputText(result.text),), usage=reply.usage if reply else NO_USAGE, model="chat middleware")

@@ -77,7 +77,7 @@ AGENT = {
     **_MEASURED,
     "AGENT_PROVIDER_NAME": _NO_METRICS,
     "additional_properties": _NOTHING_ELSE,
-    "as_mcp_server": "offer the workflow: legato mcp module:workflow, or legato.mcp.Offered(workflow).server",
+    "as_mcp_server": "offer the workflow: legato mcp module:workflow, or legato.mcp.WorkflowServer(workflow).server",
     "mcp_tools": MCP,
     "open": "nothing is opened or closed: an agent holds no connection",
     "close": "nothing is opened or closed: an agent holds no connection; its store is closed with await agent.store.close()",

@@ -14,13 +14,13 @@ from legato.compat.agent_framework.messages import AgentResponse, Message
 from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.rendering import shown
 from legato.compat.gaps import explain
-from legato.core.facts import Call, Refusal, Words
+from legato.core.facts import Call, OutputText, Refusal
 from legato.core.messages import Message as NativeMessage
-from legato.core.view import Request
+from legato.core.view import ModelRequest
 from legato.core.workflow_graph import HANDOFF_PREFIX
 from legato.errors import BuildError
-from legato.models.base import Reply
-from legato.runtime.clock import fresh_name
+from legato.models.model import ModelReply
+from legato.runtime.clock import new_id
 from legato.runtime.definition import Middleware, Provided, Turn
 
 OWNS_NO_HISTORY = "the ledger owns the history, each message once, and gives it to every agent; remove it from context_providers"
@@ -32,7 +32,7 @@ class AgentSession:
     def __init__(self, *, session_id: str | None = None, service_session_id: str | None = None) -> None:
         if service_session_id:
             explain("service_session_id", "the ledger keeps the conversation, not the provider")
-        self.session_id = session_id or fresh_name()
+        self.session_id = session_id or new_id()
 
     @property
     def service_session_id(self) -> None:
@@ -145,15 +145,15 @@ class AfterRun(Middleware):
         self._agent = agent
         self._providers = [each for each in providers if type(each).after_run is not ContextProvider.after_run]
 
-    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
+    async def around_model(self, request: ModelRequest, proceed: Callable[[ModelRequest], Awaitable[ModelReply]]) -> ModelReply:
         reply = await proceed(request)
         calls = [item.tool for item in reply.items if isinstance(item, Call)]
         if not calls or any(tool.startswith(HANDOFF_PREFIX) for tool in calls):
-            text = "\n".join(item.text for item in reply.items if isinstance(item, (Words, Refusal)))
+            text = "\n".join(item.text for item in reply.items if isinstance(item, (OutputText, Refusal)))
             for provider in self._providers:
-                context = _context(request.session, request.messages)
+                context = _context(request.session_id, request.messages)
                 context.response = AgentResponse(messages=[Message("assistant", [text], author_name=request.agent)] if text else [])
-                session = AgentSession(session_id=request.session)
+                session = AgentSession(session_id=request.session_id)
                 await provider.after_run(agent=self._agent, session=session, context=context, state=_NotKept())
         return reply
 

@@ -9,7 +9,7 @@ from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.messages import Message, content_of
 from legato.compat.data_urls import read_data_url
 from legato.core.facts import File, Image, Part, Text, Usage
-from legato.core.messages import Attachment, Sendable, file, image
+from legato.core.messages import Attachment, MessageInput, file, image
 from legato.core.messages import Message as NativeMessage
 from legato.errors import BadInput
 
@@ -44,11 +44,11 @@ def flat(messages: Any) -> list[Message | str | Content]:
     return [messages] if isinstance(messages, (str, Message, Content)) else list(messages or ())
 
 
-def said(messages: Any) -> str | list[Sendable]:
+def said(messages: Any) -> str | list[MessageInput]:
     """What a user says, as `session.run` takes it. Several messages at once are one message of several parts."""
     if isinstance(messages, str):
         return messages
-    pieces: list[Sendable] = []
+    pieces: list[MessageInput] = []
     for each in flat(messages):
         if isinstance(each, Message):
             if each.role in ("system", "developer"):
@@ -65,12 +65,12 @@ def said(messages: Any) -> str | list[Sendable]:
     return pieces
 
 
-def pieces_of(contents: Iterable[Content]) -> list[Sendable]:
+def pieces_of(contents: Iterable[Content]) -> list[MessageInput]:
     """Contents as Legato takes them: text, pictures and files."""
     return [_piece(content) for content in contents]
 
 
-def _piece(content: Content) -> Sendable:
+def _piece(content: Content) -> MessageInput:
     if content.type == "text" and content.text is not None:
         return content.text
     if content.type in ("uri", "data") and content.uri:

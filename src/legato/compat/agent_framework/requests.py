@@ -14,9 +14,9 @@ from legato.compat.agent_framework.events import WorkflowEvent
 from legato.compat.agent_framework.messages import AgentResponse, Message
 from legato.core.facts import Opened
 from legato.core.pending_requests import Pending
-from legato.core.planner import in_control, resting
+from legato.core.planner import derive_status_and_requests, find_active_agent
 from legato.core.state import State
-from legato.core.workflow_graph import Graph
+from legato.core.workflow_graph import WorkflowGraph
 from legato.errors import BadInput, NotPending
 from legato.runtime.session import Session
 
@@ -42,9 +42,9 @@ class HandoffAgentUserRequest:
 def requests_of(session: Session) -> dict[str, WorkflowEvent]:
     """What a session that rests asks, by id."""
     if session.status == "waiting":
-        agent = in_control(session.state, session.workflow.definition.graph)
+        agent = find_active_agent(session.state, session.workflow.definition.graph)
         return {(event := _users_turn(session.state, agent)).request_id: event}
-    return {(event := question(each, session.state.ledger)).request_id: event for each in session.pending}
+    return {(event := question(each, session.state.ledger_id)).request_id: event for each in session.pending}
 
 
 def requests_told_by(state: State) -> dict[str, WorkflowEvent]:
@@ -53,15 +53,15 @@ def requests_told_by(state: State) -> dict[str, WorkflowEvent]:
     What only a definition knows (a limit, a deferred tool), or another ledger (of an agent that works as a tool), is asked when the
     conversation is gone on with.
     """
-    now, pending = resting(state, Graph(name="", agents={}, start=""))
+    now, pending = derive_status_and_requests(state, WorkflowGraph(name="", agents={}, start=""))
     if now == "waiting":
-        return {(event := _users_turn(state, state.active)).request_id: event}
-    return {(event := question(each, state.ledger)).request_id: event for each in pending}
+        return {(event := _users_turn(state, state.active_agent)).request_id: event}
+    return {(event := question(each, state.ledger_id)).request_id: event for each in pending}
 
 
 def _users_turn(state: State, agent: str) -> WorkflowEvent:
     last = next(at for at in reversed(range(state.length)) if not isinstance(state.facts[at], Opened))  # a fork only adds an Opened
-    reply, text = (state.reply.fact, state.reply.public_words) if state.reply else (None, "")
+    reply, text = (state.last_reply.fact, state.last_reply.public_text) if state.last_reply else (None, "")
     words = [Message("assistant", [text], author_name=reply.agent)] if reply and text else []
     response = AgentResponse(messages=words, agent_id=agent, response_id=(reply.response_id or None) if reply else None)
     request = HandoffAgentUserRequest(response)
@@ -87,7 +87,7 @@ def question(asked: Pending, ledger: str) -> WorkflowEvent:
 def found(session: Session, id: str) -> Pending:
     """The pending request of this id, as the ledger has it now."""
     for asked in session.pending:
-        if question(asked, session.state.ledger).request_id == id:
+        if question(asked, session.state.ledger_id).request_id == id:
             return asked
     raise not_pending(session, id)
 

@@ -25,7 +25,7 @@ from legato.compat.agent_framework.rendering import said, shown
 from legato.compat.agent_framework.requests import HandoffAgentUserRequest, check_answer, decide, found, not_pending, requests_of
 from legato.compat.agent_framework.updates import update_of
 from legato.errors import BadInput, ModelFailed
-from legato.runtime.clock import fresh_name
+from legato.runtime.clock import new_id
 from legato.runtime.events import Event
 from legato.runtime.run import Run
 from legato.runtime.session import Session
@@ -49,7 +49,7 @@ class Workflow:
     def __init__(self, native: NativeWorkflow, storage: CheckpointStorage | None = None, session_id: str | None = None) -> None:
         self.native = native
         self.storage = storage if storage is not None else InMemoryCheckpointStorage()
-        self.session_id = session_id or fresh_name()
+        self.session_id = session_id or new_id()
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail
 from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.settings import ModelSettings
 from legato.compat.agents.tools import Approval, Enabled, FunctionTool, Tool
-from legato.workflow.agent import typed
+from legato.workflow.agent import make_output_type
 
 
 class StopAtTools(TypedDict):
@@ -43,13 +43,13 @@ class AgentOutputSchema:
         """The schema that the model is told of."""
         if self.is_plain_text():
             raise UserError("an output of just words has no schema")
-        schema: dict[str, Any] = json.loads(typed(self.output_type).schema)
+        schema: dict[str, Any] = json.loads(make_output_type(self.output_type).schema)
         return schema
 
     def validate_json(self, json_str: str) -> Any:
         """The output; `ModelBehaviorError` if it does not fit."""
         try:
-            return json_str if self.is_plain_text() else typed(self.output_type).parse(json_str)
+            return json_str if self.is_plain_text() else make_output_type(self.output_type).parse(json_str)
         except ValueError as error:
             raise ModelBehaviorError(str(error)) from error
 

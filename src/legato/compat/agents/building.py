@@ -26,13 +26,14 @@ from legato.compat.agents.settings import ModelSettings, model_for
 from legato.compat.agents.tools import FunctionTool
 from legato.compat.gaps import Absent
 from legato.core.facts import HandedOff
-from legato.core.messages import Message, text_of
+from legato.core.messages import Message, render_content
 from legato.core.state import State
 from legato.core.workflow_graph import Limits
 from legato.runtime.definition import Turn
 from legato.tools import Tool
 from legato.workflow.agent import Agent as NativeAgent
-from legato.workflow.workflow import HandoffBuilder, Workflow
+from legato.workflow.builder import HandoffBuilder
+from legato.workflow.workflow import Workflow
 
 NAME = "openai-agents"
 """The name of every workflow of this facade: a conversation goes on with whichever agents a program has for it."""
@@ -222,7 +223,7 @@ def _arriving(edges: dict[tuple[str, str], Handoff[Any]]) -> Any:
 
 def final_call(state: State, agents: dict[str, Agent[Any]]) -> Any:
     """The call whose output is the run's, by its agent's `tool_use_behavior`; None if the model is to speak."""
-    reply = state.reply
+    reply = state.last_reply
     agent = agents.get(reply.agent) if reply is not None else None
     if reply is None or agent is None or not reply.calls or reply.handed_to:
         return None
@@ -241,7 +242,7 @@ def final_call(state: State, agents: dict[str, Agent[Any]]) -> Any:
 
 def _output_of_final_call(state: State, agents: dict[str, Agent[Any]]) -> str | None:
     call = final_call(state, agents)
-    return text_of(call.output.content) if call is not None else None
+    return render_content(call.output.content) if call is not None else None
 
 
 def _is_final(messages: list[Message], wrapper: RunContextWrapper[Any], agents: dict[str, Agent[Any]]) -> bool:
@@ -261,4 +262,4 @@ def _renamed(workflow: Workflow, edges: dict[tuple[str, str], Handoff[Any]], ans
             renamed[tool] = structs.replace(edge, tool=tool)
         agents[name] = structs.replace(rules, edges=renamed)
     graph = structs.replace(graph, agents=agents)
-    return Workflow(structs.replace(workflow.definition, graph=graph, answer_of=answer_of), None, "", ())
+    return Workflow(structs.replace(workflow.definition, graph=graph, answer_from_state=answer_of), None, "", ())

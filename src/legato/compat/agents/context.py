@@ -104,8 +104,8 @@ class RunContextWrapper(Generic[TContext]):
 
     def _rejected(self, call: CallState) -> str | None:
         facts = self.session.state.facts if self.session is not None else []
-        found = (facts[position] for position in call.decisions if facts)
-        return next((fact.words for fact in found if isinstance(fact, Decided) and fact.verdict == "reject"), None)
+        found = (facts[position] for position in call.decision_positions if facts)
+        return next((fact.reason for fact in found if isinstance(fact, Decided) and fact.verdict == "reject"), None)
 
 
 AgentHookContext = RunContextWrapper

@@ -29,17 +29,17 @@ from legato.compat.agents.items import (
     ToolCallOutputItem,
     TResponseInputItem,
 )
-from legato.core.facts import Call, Hosted, Item, ModelReplied, Reasoning, Refusal, Words
-from legato.core.groups import CallState, Group, Output
-from legato.core.messages import contents_named, text_of
-from legato.core.model_reply import Reply
+from legato.core.facts import Call, HostedToolUse, ModelReplied, OutputText, Reasoning, Refusal, ReplyItem
+from legato.core.groups import CallOutput, CallState, Group
+from legato.core.messages import find_attachment_digests, render_content
+from legato.core.model_reply import ModelReply
 from legato.core.pending_requests import Pending
 from legato.core.state import State
-from legato.core.turn_context import Frame
-from legato.core.view import Request
-from legato.core.workflow_graph import Graph
-from legato.providers.formats.options import Options
-from legato.providers.formats.responses.compile import compile_request
+from legato.core.turn_context import TurnContext
+from legato.core.view import ModelRequest
+from legato.core.workflow_graph import WorkflowGraph
+from legato.providers.formats.request_options import RequestOptions
+from legato.providers.formats.responses.encode import encode_request
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent
@@ -58,8 +58,8 @@ def accepted(state: State) -> list[Group]:
     """The conversation, without what a guardrail withheld, and without answers that were not accepted or have yet to be."""
     return [
         group
-        for group in (*state.groups, *state.tail)
-        if not (group.blocked or group.rejected or group.kind in ("feedback", "prompt") or (group.unjudged and not group.calls))
+        for group in (*state.groups, *state.new_messages)
+        if not (group.withheld or group.rejected or group.kind in ("feedback", "prompt") or (group.awaits_checks and not group.calls))
     ]
 
 
@@ -70,7 +70,7 @@ def of_this_run(state: State) -> list[Group]:
     return groups[last + 1 :]
 
 
-def run_items(groups: Iterable[Group], graph: Graph, find: Find) -> Iterator[RunItem]:
+def run_items(groups: Iterable[Group], graph: WorkflowGraph, find: Find) -> Iterator[RunItem]:
     """What happened in these groups: each reply's items, then the outputs of its calls, in call order."""
     for group in groups:
         if group.fact is not None:
@@ -80,14 +80,14 @@ def run_items(groups: Iterable[Group], graph: Graph, find: Find) -> Iterator[Run
                     yield output_item(group, call, graph, find)
 
 
-def reply_items(group: Group, graph: Graph, find: Find) -> Iterator[RunItem]:
+def reply_items(group: Group, graph: WorkflowGraph, find: Find) -> Iterator[RunItem]:
     """A reply's own items."""
     assert group.fact is not None
     agent, rules = find(group.agent), graph.agents.get(group.agent)
     for item, raw in raw_items(group.fact):
         if isinstance(item, Reasoning):
             yield ReasoningItem(agent, raw)
-        elif isinstance(item, (Words, Refusal)):
+        elif isinstance(item, (OutputText, Refusal)):
             yield MessageOutputItem(agent, raw)
         elif isinstance(item, Call) and rules is not None and item.tool in rules.edges:
             yield HandoffCallItem(agent, raw)
@@ -95,10 +95,10 @@ def reply_items(group: Group, graph: Graph, find: Find) -> Iterator[RunItem]:
             yield ToolCallItem(agent, raw)
 
 
-def output_item(group: Group, call: CallState, graph: Graph, find: Find) -> RunItem:
+def output_item(group: Group, call: CallState, graph: WorkflowGraph, find: Find) -> RunItem:
     """A call's output."""
     assert call.output is not None
-    text = text_of(call.output.content)
+    text = render_content(call.output.content)
     raw = {"type": "function_call_output", "call_id": call.call.call_id, "output": text}
     rules = graph.agents.get(group.agent)
     edge = rules.edges.get(call.call.tool) if rules is not None else None
@@ -107,11 +107,11 @@ def output_item(group: Group, call: CallState, graph: Graph, find: Find) -> RunI
     return ToolCallOutputItem(find(group.agent), raw, output=text)
 
 
-def raw_items(fact: ModelReplied | Reply) -> Iterator[tuple[Item, Any]]:
+def raw_items(fact: ModelReplied | ModelReply) -> Iterator[tuple[ReplyItem, Any]]:
     """A reply's items with OpenAI's types for them."""
     for item in fact.items:
         match item:
-            case Words(text=text, item_id=id):
+            case OutputText(text=text, item_id=id):
                 words = ResponseOutputText(text=text, annotations=[], type="output_text")
                 yield item, _message(id, words)
             case Refusal(text=text, item_id=id):
@@ -122,7 +122,7 @@ def raw_items(fact: ModelReplied | Reply) -> Iterator[tuple[Item, Any]]:
                 summary = [Summary(text=text, type="summary_text")] if text else []
                 encrypted = item.encrypted or None
                 yield item, ResponseReasoningItem(id=id or "rs", summary=summary, type="reasoning", encrypted_content=encrypted)
-            case Hosted(body=body):
+            case HostedToolUse(body=body):
                 yield item, msgspec.json.decode(body)
 
 
@@ -143,12 +143,12 @@ def approval_items(session: Session, find: Find) -> list[ToolApprovalItem]:
 
 
 def _asked_about(session: Session, request: Pending) -> ResponseFunctionToolCall:
-    call = session.asking(request).state.call(request.call) if request.call else None
+    call = session.find_session_of(request).state.find_call(request.call) if request.call else None
     assert call is not None
     return raw_call(call.call, request.raw_arguments)
 
 
-def response_of(said: ModelReplied | Reply) -> ModelResponse:
+def response_of(said: ModelReplied | ModelReply) -> ModelResponse:
     """A reply as the SDK has it."""
     raw = [raw for _, raw in raw_items(said)]
     return ModelResponse(raw, usage_of(said.usage, 1), said.response_id or None, said.request_id or None)
@@ -166,9 +166,9 @@ def named_contents(groups: Iterable[Group]) -> set[str]:
     """The digests of pictures and files in these groups."""
     named: set[str] = set()
     for group in groups:
-        named |= contents_named(group.content)
+        named |= find_attachment_digests(group.content)
         for call in group.calls:
-            named |= contents_named(call.output.content) if call.output is not None else set()
+            named |= find_attachment_digests(call.output.content) if call.output is not None else set()
     return named
 
 
@@ -180,24 +180,24 @@ def input_list(groups: list[Group], contents: Mapping[str, bytes]) -> list[TResp
     if not groups:
         return []
     last = next((group.fact.origin for group in reversed(groups) if group.fact is not None), "")
-    request = Request(
-        session="",
-        frame=Frame(agent=""),
-        frame_digest="",
-        groups=tuple(group if group.complete else _answered(group) for group in groups),
+    request = ModelRequest(
+        session_id="",
+        turn_context=TurnContext(agent=""),
+        context_digest="",
+        groups=tuple(group if group.is_complete else _answered(group) for group in groups),
         upto=0,
-        turn=0,
-        agent_turn=0,
+        reply_count=0,
+        agent_reply_count=0,
         contents=contents,
     )
-    compiled = compile_request(request, Options(model="any"), last, stream=False)
+    compiled = encode_request(request, RequestOptions(model="any"), last, stream=False)
     items: list[TResponseInputItem] = msgspec.json.decode(compiled.body)["input"]
     return items
 
 
 def _answered(group: Group) -> Group:
     twin = copy(group)
-    twin._entries, twin.calls, twin.unanswered = None, [copy(call) for call in group.calls], 0
+    twin._entries, twin.calls, twin.unanswered_count = None, [copy(call) for call in group.calls], 0
     for call in twin.calls:
-        call.output = call.output or Output(NOT_YET, "pending", -1)
+        call.output = call.output or CallOutput(NOT_YET, "pending", -1)
     return twin

@@ -22,7 +22,7 @@ from legato.compat.agents.items import RunItem, TResponseInputItem
 from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.tools import Enabled
 from legato.core.groups import Group
-from legato.core.workflow_graph import Graph
+from legato.core.workflow_graph import WorkflowGraph
 from legato.history import custom, own_tools
 from legato.runtime.definition import History
 
@@ -100,7 +100,9 @@ def handoff(
     return Handoff(agent, name, tool_description_override or "", on_handoff, input_type, input_filter, is_enabled, needs_approval)
 
 
-def history_of(chosen: HandoffInputFilter | None, target: str, graph: Callable[[], Graph], find: Find, context: Any) -> History | None:
+def history_of(
+    chosen: HandoffInputFilter | None, target: str, graph: Callable[[], WorkflowGraph], find: Find, context: Any
+) -> History | None:
     """The history policy that a filter is."""
     if chosen is None:
         return None
@@ -115,7 +117,7 @@ def history_of(chosen: HandoffInputFilter | None, target: str, graph: Callable[[
     return custom(choose)
 
 
-def _kept(chosen: HandoffInputFilter, groups: list[Group], graph: Graph, find: Find, context: Any) -> list[Group]:
+def _kept(chosen: HandoffInputFilter, groups: list[Group], graph: WorkflowGraph, find: Find, context: Any) -> list[Group]:
     """The groups that a filter keeps whole."""
     said = max((index for index, group in enumerate(groups[:-1]) if group.fact is None), default=-1)
     items: list[list[Any]] = [input_list([group], _Absent()) for group in groups[: said + 1]]

@@ -15,7 +15,7 @@ from legato.compat.agents.exceptions import UserError
 from legato.compat.data_urls import read_data_url
 from legato.core.digests import digest_arguments, digest_bytes
 from legato.core.facts import (
-    IMPORTED,
+    SOURCE_IMPORT,
     AgentPrompted,
     AnyFact,
     Call,
@@ -23,22 +23,22 @@ from legato.core.facts import (
     Decided,
     File,
     Image,
-    Item,
     MessageReceived,
     ModelReplied,
     Opened,
     Part,
+    ReplyItem,
     Text,
 )
-from legato.core.messages import checked_text
-from legato.core.planner import judges_input
+from legato.core.messages import validate_text
+from legato.core.planner import needs_input_check
 from legato.core.state import State
-from legato.core.turn_context import Frame, encode_frame
-from legato.core.workflow_graph import Graph
-from legato.providers.formats.compiled import Compiled
-from legato.providers.formats.responses.read import read_reply
-from legato.runtime.clock import fresh_name, now_ms
-from legato.runtime.driver import check_definition
+from legato.core.turn_context import TurnContext, encode_turn_context
+from legato.core.workflow_graph import WorkflowGraph
+from legato.providers.formats.encoded_request import EncodedRequest
+from legato.providers.formats.responses.decode import decode_reply
+from legato.runtime.clock import new_id, now_ms
+from legato.runtime.driver import check_agent_exists
 
 NOT_ASKED = "brought along"
 """The options of a frame that nobody was asked in: no model has these, so a new frame is due."""
@@ -49,7 +49,7 @@ GO_ON = "Go on."
 
 @dataclass
 class _Reply:
-    items: tuple[Item, ...]
+    items: tuple[ReplyItem, ...]
 
 
 @dataclass
@@ -78,7 +78,7 @@ def brought(items: str | Iterable[Any]) -> Brought:
 
     def close() -> None:
         if reply:
-            found.turns.append(_Reply(read_reply({"output": [*reply]}, Compiled(b"", {}), "").items))
+            found.turns.append(_Reply(decode_reply({"output": [*reply]}, EncodedRequest(b"", {}), "").items))
             reply.clear()
 
     for index, item in enumerate(given):
@@ -119,7 +119,7 @@ def _assistant(item: dict[str, Any]) -> dict[str, Any]:
 
 def _content(content: Any, where: str, contents: dict[str, bytes], empty: bool = False) -> Content:
     if isinstance(content, str):
-        return checked_text(content, "input", empty)
+        return validate_text(content, "input", empty)
     if not isinstance(content, list):
         raise UserError(f"{where} has no content that can be read")
     parts = tuple(_part(part, where, contents) for part in content)
@@ -181,13 +181,15 @@ def _check(found: Brought) -> None:
         )
 
 
-def recording(what: Brought, agent: str, workflow: str, graph: Graph, origin: str, run: bool) -> Callable[[State], Iterator[AnyFact]]:
+def recording(
+    what: Brought, agent: str, workflow: str, graph: WorkflowGraph, origin: str, run: bool
+) -> Callable[[State], Iterator[AnyFact]]:
     """What the items say, as facts for `Ledger.append`. `run`: a run is to begin with it, so something must be left to reply to."""
-    frame, _ = encode_frame(Frame(agent=agent, options=NOT_ASKED))
+    frame, _ = encode_turn_context(TurnContext(agent=agent, options=NOT_ASKED))
 
     def propose(state: State) -> Iterator[AnyFact]:
         if not state.facts:
-            yield Opened(at=now_ms(), ledger=fresh_name(), workflow=workflow)
+            yield Opened(at=now_ms(), ledger_id=new_id(), workflow=workflow)
         # An earlier message of the list was judged, or not, when it was said: only what is new is.
         new = len(what.turns) if not run else next((i for i in range(len(what.turns), 0, -1) if not _said(what.turns[i - 1])), 0)
         for index, turn in enumerate(what.turns):
@@ -196,18 +198,20 @@ def recording(what: Brought, agent: str, workflow: str, graph: Graph, origin: st
             elif isinstance(turn, _Result):
                 yield _decided(turn, state)
             else:
-                yield MessageReceived(at=now_ms(), content=turn, guarded=index >= new and judges_input(state, graph))
+                yield MessageReceived(at=now_ms(), content=turn, awaits_guardrails=index >= new and needs_input_check(state, graph))
         if run:
-            if not (state.awaits_reply or state.waiting or state.batch):  # it ends with a reply, and the agent is to speak nevertheless
+            if not (
+                state.awaits_reply or state.unchecked_messages or state.batch
+            ):  # it ends with a reply, and the agent is to speak nevertheless
                 yield AgentPrompted(at=now_ms(), agent=agent, text=GO_ON)
-            check_definition(state, graph)
+            check_agent_exists(state, graph)
 
     return propose
 
 
 def frame_contents(agent: str) -> dict[str, bytes]:
     """The frame that replies are recorded with which nobody here asked for."""
-    digest, data = encode_frame(Frame(agent=agent, options=NOT_ASKED))
+    digest, data = encode_turn_context(TurnContext(agent=agent, options=NOT_ASKED))
     return {digest: data}
 
 
@@ -219,8 +223,8 @@ def _answered(turn: _Reply, agent: str, frame: str, origin: str, state: State) -
     if not state.awaits_reply:
         raise UserError("the input begins with words of the assistant: begin with a message of the user, or put them into the instructions")
     # Who made an earlier reply of a conversation is not known from its items; it must be in the name of whoever has control.
-    speaker = agent if state.fresh or not state.active else state.active
-    return ModelReplied(at=now_ms(), agent=speaker, frame=frame, upto=state.length - 1, items=turn.items, origin=origin)
+    speaker = agent if state.is_new_run or not state.active_agent else state.active_agent
+    return ModelReplied(at=now_ms(), agent=speaker, context_digest=frame, upto=state.length - 1, items=turn.items, origin=origin)
 
 
 def _decided(turn: _Result, state: State) -> Decided:
@@ -234,5 +238,5 @@ def _decided(turn: _Result, state: State) -> Decided:
         call=call.ref,
         digest=digest_arguments(call.arguments),
         output=turn.content,
-        source=IMPORTED,
+        source=SOURCE_IMPORT,
     )

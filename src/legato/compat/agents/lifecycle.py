@@ -16,9 +16,9 @@ from legato.compat.agents.from_ledger import input_list, response_of
 from legato.compat.agents.items import ModelResponse, TResponseInputItem
 from legato.compat.agents.tools import tool_context
 from legato.core.facts import HandedOff, MessageReceived, ModelReplied, ModelRequestFailed
-from legato.core.model_reply import Reply
+from legato.core.model_reply import ModelReply
 from legato.core.state import State
-from legato.core.view import Request
+from legato.core.view import ModelRequest
 from legato.runtime.definition import Middleware, Turn
 from legato.tools import ToolCall
 
@@ -96,11 +96,11 @@ class Telling(Middleware):
         self._wrapper = wrapper
         self._hooks = [each for each in (hooks, agent.hooks) if each is not None]
 
-    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
+    async def around_model(self, request: ModelRequest, proceed: Callable[[ModelRequest], Awaitable[ModelReply]]) -> ModelReply:
         """The model, with what is told before and after."""
         for hooks in self._hooks:
             items = input_list(list(request.groups), request.contents)
-            await hooks.on_llm_start(self._wrapper, self._agent, request.frame.instructions or None, items)
+            await hooks.on_llm_start(self._wrapper, self._agent, request.turn_context.instructions or None, items)
         reply = await proceed(request)
         for hooks in self._hooks:
             await _afterwards(hooks.on_llm_end(self._wrapper, self._agent, response_of(reply)))

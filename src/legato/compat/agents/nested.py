@@ -13,7 +13,7 @@ from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.results import RunResult, problem_of
 from legato.compat.agents.tools import Approval, Enabled, FunctionTool, function_tool
-from legato.runtime.child_sessions import child_id, child_store, raise_if_waiting, run_child
+from legato.runtime.child_sessions import choose_child_session_id, find_parent_store, raise_if_unfinished, run_child_session
 from legato.runtime.session import Session
 from legato.stores.contract import Store
 
@@ -45,11 +45,11 @@ def agent_as_tool(
 
     async def ask(ctx: ToolContext[Any], input: str) -> Any:
         assert ctx.session is not None
-        result = await held(child_id(ctx.session.id, ctx.idempotency_key), child_store(), ctx.context)
-        await run_child(result.legato_session, input, ctx.idempotency_key)
+        result = await held(choose_child_session_id(ctx.session.id, ctx.idempotency_key), find_parent_store(), ctx.context)
+        await run_child_session(result.legato_session, input, ctx.idempotency_key)
         if error := problem_of(result):
             raise error
-        raise_if_waiting(result.legato_session)
+        raise_if_unfinished(result.legato_session)
         if extract is None:
             return result.final_output
         made = extract(result)

@@ -19,8 +19,8 @@ from legato.compat.agents.importing import brought, frame_contents, recording
 from legato.compat.agents.settings import OpenAIChatCompletionsModel, default_client, openai_model
 from legato.core.facts import AnyFact, MessageReceived, ModelReplied, Opened, Origin
 from legato.core.state import fold
-from legato.core.workflow_graph import Graph
-from legato.runtime.clock import fresh_name, now_ms
+from legato.core.workflow_graph import WorkflowGraph
+from legato.runtime.clock import new_id, now_ms
 from legato.runtime.ledger import Ledger
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
@@ -52,14 +52,14 @@ def at_once(doing: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 async def going_on(team: Team, store: Store, response: str, run_model: Any) -> str:
     """The id of a new ledger that begins with the conversation up to this reply."""
-    new = fresh_name()
+    new = new_id()
     for ledger in await store.list(limit=1_000_000_000):
         facts = await store.read(ledger.ledger)
         at = next((place for place, fact in enumerate(facts) if isinstance(fact, ModelReplied) and fact.response_id == response), None)
         if at is not None:
             length = _end_of(list(facts), at, response)
             origin = Origin(ledger.ledger, length)
-            opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=NAME, origin=origin)
+            opened = Opened(at=now_ms(), ledger_id=new_id(), workflow=NAME, origin=origin)
             await Ledger(store, ledger.ledger, NAME).fork(length, new, opened)
             return new
     client = _client(team, run_model)
@@ -116,7 +116,7 @@ def _client(team: Team, run_model: Any) -> Any:
     return asked.openai_client if asked is not None and asked.openai_client is not None else default_client()
 
 
-async def record(store: Store, id: str, items: Any, agent: str, graph: Graph, origin: str, run: bool = False) -> None:
+async def record(store: Store, id: str, items: Any, agent: str, graph: WorkflowGraph, origin: str, run: bool = False) -> None:
     """Record what these items say, in the ledger of this id: as what it begins with, or as what is said next."""
     what = brought(items)
     ledger = Ledger(store, id, NAME)

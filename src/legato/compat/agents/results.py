@@ -31,8 +31,8 @@ from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.places import at_once
 from legato.compat.agents.sessions import items_of
 from legato.compat.gaps import explain
-from legato.core.facts import CallReturned, GuardrailJudged, MessageReceived, ModelReplied
-from legato.core.messages import text_of
+from legato.core.facts import CallReturned, GuardrailJudged, MessageReceived, ModelReplied, TerminationJudged
+from legato.core.messages import render_content
 from legato.core.pending_requests import Pending
 from legato.core.state import State
 from legato.runtime.session import Session
@@ -65,7 +65,7 @@ class RunResult:
     def input(self) -> str:
         """What the user said last."""
         said = next((fact for fact in reversed(self._state.facts) if isinstance(fact, MessageReceived)), None)
-        return text_of(said.content) if said is not None else ""
+        return render_content(said.content) if said is not None else ""
 
     @property
     def new_items(self) -> list[RunItem]:
@@ -98,7 +98,7 @@ class RunResult:
     @property
     def last_agent(self) -> Agent[Any]:
         """Who has control."""
-        return self._team.find(self._state.active) if self._state.active else self._team.start
+        return self._team.find(self._state.active_agent) if self._state.active_agent else self._team.start
 
     @property
     def last_response_id(self) -> str | None:
@@ -155,23 +155,25 @@ def output_of(team: Team, session: Session) -> Any:
     """A run's output; None if it has not come to one."""
     state = session.state
     if session.status == "terminated" and (call := final_call(state, team.agents)) is not None:
-        return text_of(call.output.content)
-    reply = state.reply
-    if session.status not in ("waiting", "terminated") or reply is None or reply.fact is None or reply.calls or state.unseen:
+        return render_content(call.output.content)
+    reply = state.last_reply
+    if session.status not in ("waiting", "terminated") or reply is None or reply.fact is None or reply.calls or state.unseen_messages:
         return None
-    if reply.rejected or reply.unjudged:
+    if reply.rejected or reply.awaits_checks:
         return None
-    text, kind = reply.public_words, session.workflow.definition.agents.get(reply.agent)
-    return kind.output.parse(text) if kind is not None and kind.output is not None else text
+    text, kind = reply.public_text, session.workflow.definition.agents.get(reply.agent)
+    return kind.output_type.parse(text) if kind is not None and kind.output_type is not None else text
 
 
 async def tell_end(team: Team, session: Session, wrapper: RunContextWrapper[Any], since: int) -> None:
     """Tell hooks that a run has come to its output, if it was this run: if anything was done since this position."""
-    output, speaker = output_of(team, session), session.state.reply
+    output, speaker = output_of(team, session), session.state.last_reply
     if (
         output is None
         or speaker is None
-        or not any(isinstance(fact, (ModelReplied, CallReturned, GuardrailJudged)) for fact in session.state.facts[since:])
+        or not any(
+            isinstance(fact, (ModelReplied, CallReturned, GuardrailJudged, TerminationJudged)) for fact in session.state.facts[since:]
+        )
     ):
         return
     agent = team.find(speaker.agent)
@@ -213,25 +215,25 @@ def _limit_problem(result: RunResult, request: Pending) -> AgentsException:
         return MaxTurnsExceeded(f"{request.prompt.split(' Approve')[0]} Go on with error.run_data.to_state() and a higher max_turns")
     facts = result.legato_session.state.facts
     verdict = next(fact for fact in reversed(facts) if isinstance(fact, GuardrailJudged) and fact.kind == "output")
-    if verdict.by == "output_type":
-        return ModelBehaviorError(f"the output does not fit its type: {verdict.words}")
+    if verdict.guardrail == "output_type":
+        return ModelBehaviorError(f"the output does not fit its type: {verdict.reason}")
     return OutputGuardrailTripwireTriggered(_output_result(result, verdict))
 
 
 def _input_result(result: RunResult, verdict: GuardrailJudged) -> InputGuardrailResult:
     """What the guardrail said; where it said so in another process, what the ledger has of it."""
     for each in reversed(result.input_guardrail_results):
-        if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.by:
+        if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.guardrail:
             return each
-    return InputGuardrailResult(InputGuardrail(_gone, verdict.by), GuardrailFunctionOutput(verdict.words, True))
+    return InputGuardrailResult(InputGuardrail(_gone, verdict.guardrail), GuardrailFunctionOutput(verdict.reason, True))
 
 
 def _output_result(result: RunResult, verdict: GuardrailJudged) -> OutputGuardrailResult:
     for each in reversed(result.output_guardrail_results):
-        if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.by:
+        if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.guardrail:
             return each
-    output = GuardrailFunctionOutput(verdict.words, True)
-    return OutputGuardrailResult(OutputGuardrail(_gone, verdict.by), None, result.last_agent, output)
+    output = GuardrailFunctionOutput(verdict.reason, True)
+    return OutputGuardrailResult(OutputGuardrail(_gone, verdict.guardrail), None, result.last_agent, output)
 
 
 def _gone(*given: Any) -> GuardrailFunctionOutput:

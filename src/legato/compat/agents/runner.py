@@ -18,7 +18,7 @@ from legato.compat.agents.results import RunResult, problem_of, tell_end
 from legato.compat.agents.sessions import SQLiteSession, session_of
 from legato.compat.agents.state import RunState
 from legato.compat.agents.streaming import RunResultStreaming
-from legato.runtime.clock import fresh_name
+from legato.runtime.clock import new_id
 from legato.runtime.session import Session
 
 DEFAULT_MAX_TURNS = 10
@@ -142,7 +142,7 @@ class _Beginning:
         return team.workflow.load(text, wrapper, id=given.session_id, store=given.store, move=True)
 
     async def _begun(self, team: Team, wrapper: RunContextWrapper[Any]) -> Session:
-        store, id = default_store(), fresh_name()
+        store, id = default_store(), new_id()
         if self._given is not None:
             store, id = self._given.store, self._given.session_id
         elif self._conversation is not None:

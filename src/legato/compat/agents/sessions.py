@@ -17,13 +17,13 @@ from legato.compat.agents.places import at_once, record
 from legato.compat.gaps import explain
 from legato.core.facts import Opened, Origin
 from legato.core.state import State
-from legato.core.workflow_graph import Graph
-from legato.runtime.clock import fresh_name, now_ms
+from legato.core.workflow_graph import WorkflowGraph
+from legato.runtime.clock import new_id, now_ms
 from legato.runtime.ledger import Ledger
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores.contract import Store
 
-NOBODY = Graph(NAME, {}, "assistant")
+NOBODY = WorkflowGraph(NAME, {}, "assistant")
 """A workflow without agents: in their place it is recorded what was said elsewhere."""
 
 
@@ -87,7 +87,7 @@ class SQLiteSession:
         if any(group.position > newest.position for group in groups):
             raise UserError("the newest message came while a call was pending, and cannot be taken back from behind it")
         items = await items_of(state, self.store, self.session_id)
-        kept = f"{self.session_id[:300]}/{fresh_name()}"
+        kept = f"{self.session_id[:300]}/{new_id()}"
         await self._fork(self.session_id, state.length, kept)
         await self.store.delete(self.session_id)
         if any(group.position < newest.position for group in groups):
@@ -95,7 +95,7 @@ class SQLiteSession:
         return items[-1]
 
     async def _fork(self, of: str, at: int, new: str) -> None:
-        opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=NAME, origin=Origin(of, at))
+        opened = Opened(at=now_ms(), ledger_id=new_id(), workflow=NAME, origin=Origin(of, at))
         await Ledger(self.store, of, NAME).fork(at, new, opened)
 
     async def clear_session(self) -> None:

@@ -16,14 +16,14 @@ import openai
 
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.mirroring import mirrors, weigh
-from legato.core.argument_checks import provides
-from legato.core.model_reply import Reply
-from legato.core.view import Request
+from legato.core.argument_checks import implements_protocol
+from legato.core.model_reply import ModelReply
+from legato.core.view import ModelRequest
 from legato.errors import BadInput
 from legato.models import Model, OpenAIChat, OpenAIResponses
-from legato.models.base import Emit
-from legato.models.sdk import Clients, failing, no_key
-from legato.providers.formats.options import Memory
+from legato.models.model import Emit
+from legato.models.sdk_client import LoopClients, make_missing_key_hint, translate_sdk_errors
+from legato.providers.formats.request_options import MemoryMode
 
 DEFAULT_MODEL = "gpt-5.6-luna"
 """What the SDK (0.24) asks where a program names no model; `OPENAI_DEFAULT_MODEL` names another."""
@@ -123,16 +123,16 @@ def _make(given: Mapping[str, Any], timeout: float) -> Any:
     try:
         return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
     except openai.OpenAIError as error:
-        raise BadInput(f"OpenAI's client cannot be made: {error}", do=no_key("OPENAI_API_KEY")) from None
+        raise BadInput(f"OpenAI's client cannot be made: {error}", do=make_missing_key_hint("OPENAI_API_KEY")) from None
 
 
 @cache
-def _connections(key: str | None, *environment: str | None) -> Clients:
+def _connections(key: str | None, *environment: str | None) -> LoopClients:
     """The connections to where the key and the environment lead."""
-    return Clients(_make, {"api_key": key})
+    return LoopClients(_make, {"api_key": key})
 
 
-def _clients() -> Clients:
+def _clients() -> LoopClients:
     return _connections(_defaults.key, *(os.environ.get(name) for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
 
 
@@ -164,7 +164,7 @@ def _given(client: Any) -> Any:
 
 def _shared(model: OpenAIResponses | OpenAIChat) -> Model:
     """The model, with the connections that all models share which were given no client. None is made before it is needed."""
-    if model._clients._given is None:
+    if model._clients._caller_client is None:
         model._clients = _clients()
     return model
 
@@ -185,7 +185,7 @@ class OpenAIResponsesModel:
         options = {"client": _given(self.openai_client), **settings.options()}
         if conversation is not None:
             return _shared(InConversation(self.model, conversation, **options))
-        memory: Memory = "inline" if settings.store is False else "chained"
+        memory: MemoryMode = "inline" if settings.store is False else "chained"
         return _shared(OpenAIResponses(self.model, memory=memory, **options))
 
 
@@ -212,10 +212,10 @@ class InConversation(OpenAIResponses):
         super().__init__(model, memory="conversation", **options)
         self._given = conversation
 
-    async def _conversation_for(self, request: Request) -> str:
+    async def _conversation_for(self, request: ModelRequest) -> str:
         """The given conversation while nobody has used it, else the one that provably holds what was said."""
-        if request.turn == 0 and self._given not in request.conversations:
-            page = await failing(self._clients().conversations.items.list(self._given, limit=1), openai)
+        if request.reply_count == 0 and self._given not in request.conversation_ends:
+            page = await translate_sdk_errors(self._clients().conversations.items.list(self._given, limit=1), openai)
             if not page.data:
                 return self._given
         return await super()._conversation_for(request)
@@ -230,13 +230,13 @@ class ToolOnce:
         self.name = told.name
         self.options_text = getattr(told, "options_text", "")
 
-    async def conversation_for(self, request: Request) -> str:
+    async def conversation_for(self, request: ModelRequest) -> str:
         """As the model itself has it."""
         find = getattr(self._told, "conversation_for", None)
         conversation: str = await find(request) if find is not None else ""
         return conversation
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
+    async def reply(self, request: ModelRequest, emit: Emit) -> ModelReply:
         """Reply by the one or the other."""
         last = request.groups[-1] if request.groups else None
         called = last is not None and last.agent == request.agent and bool(last.calls)
@@ -264,7 +264,7 @@ def model_for(model: Any, settings: ModelSettings, reset_tool_choice: bool, conv
     """The Legato model of an agent."""
     asked = openai_model(model)
     if asked is None:
-        if not provides(model, Model):
+        if not implements_protocol(model, Model):
             raise UserError(f"{model!r} is no model: give a name, OpenAIResponsesModel(...), or any model of legato.models")
         if settings.options() != {"extra": {}}:
             raise UserError(f"{model!r} has options of its own: give them to it, and leave model_settings out")

@@ -202,8 +202,8 @@ class _Teller:
 
     def _is_held(self, fact: AnyFact, position: int, state: State) -> bool:
         """Whether a fact has the run's output, and the guardrails have yet to judge it."""
-        reply = state.reply
-        if reply is None or not reply.unjudged:
+        reply = state.last_reply
+        if reply is None or not reply.awaits_checks:
             return False
         if not reply.calls:
             return position == reply.position
@@ -235,7 +235,7 @@ class _Teller:
         group = _group(state, ref.position)
         if group is None or group.rejected:
             return
-        here = state.call(ref)
+        here = state.find_call(ref)
         for call in group.calls if every else [here]:
             if call is not None and call.output is not None and (call is here or _together(call, here)):
                 item = output_item(group, call, self._graph, self._team.find)

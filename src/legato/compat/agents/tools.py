@@ -20,9 +20,9 @@ from legato.core.groups import CallState
 from legato.tools import BadArguments, ToolCall
 from legato.tools import Tool as NativeTool
 from legato.tools import ToolContext as NativeContext
-from legato.tools.arguments import Arguments
-from legato.tools.docstring import describe
-from legato.tools.schema import SignatureArguments
+from legato.tools.docstring_parser import parse_docstring
+from legato.tools.signature_arguments import SignatureArguments
+from legato.tools.tool_arguments import ToolArguments
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent
@@ -51,7 +51,7 @@ class FunctionTool:
     timeout_seconds: float | None = field(default=None, kw_only=True)
     idempotent: bool = field(default=False, kw_only=True)
     """Ours: it may be started again if a process died while it ran. Otherwise a person is asked."""
-    arguments: Arguments | None = field(default=None, repr=False, kw_only=True)
+    arguments: ToolArguments | None = field(default=None, repr=False, kw_only=True)
     body: Callable[[Agent[Any] | None], Callable[..., Any]] | None = field(default=None, repr=False, kw_only=True)
     works_in: Any = field(default=None, repr=False, kw_only=True)
     """Ours: of an agent as a tool, opens the conversation in which it works."""
@@ -76,7 +76,7 @@ class FunctionTool:
             needs_approval=_approval(self.needs_approval),
             timeout=self.timeout_seconds,
             idempotent=self.idempotent,
-            works_in=self.works_in,
+            open_child_session=self.works_in,
         )
 
 
@@ -107,11 +107,11 @@ def function_tool(
 
     def make(function: Callable[..., Any]) -> FunctionTool:
         name = name_override or function.__name__
-        about = describe(inspect.getdoc(function) or "") if use_docstring_info else describe("")
+        about = parse_docstring(inspect.getdoc(function) or "") if use_docstring_info else parse_docstring("")
         told = failure_error_function if failure_error_function is not default_tool_error_function else None
         wanted = _wanted(function, scope)
         body = functools.partial(_body, name, function, wanted, told)
-        arguments = SignatureArguments.of(name, body(None), inspect.unwrap(function), scope, about.arguments)
+        arguments = SignatureArguments.from_signature(name, body(None), inspect.unwrap(function), scope, about.arguments)
 
         async def invoke(context: ToolContext[Any], given: str) -> Any:
             made = function(**arguments.validate(name, given), **({wanted: context} if wanted else {}))
@@ -220,7 +220,7 @@ def written(wrapper: RunContextWrapper[Any], call: ToolCall) -> CallState:
     """A call that runs, or is to run, as the ledger has it."""
     assert wrapper.session is not None
     position, _, index = call.id.partition(".")
-    found = wrapper.session.state.call(CallRef(int(position), int(index)))
+    found = wrapper.session.state.find_call(CallRef(int(position), int(index)))
     assert found is not None  # nothing runs that is not recorded
     return found
 
@@ -242,7 +242,7 @@ def _approval(rule: Approval) -> Any:
 # -- tools made by hand -------------------------------------------------------------------------------------------------
 
 
-class _AsText(Arguments, frozen=True, eq=False):
+class _AsText(ToolArguments, frozen=True, eq=False):
     """Arguments that a tool takes as JSON text, and checks by itself."""
 
     def validate(self, tool: str, arguments: str) -> dict[str, object]:
@@ -257,7 +257,7 @@ class _AsText(Arguments, frozen=True, eq=False):
         return {"text": text}
 
 
-def _as_text(schema: Mapping[str, Any]) -> Arguments:
+def _as_text(schema: Mapping[str, Any]) -> ToolArguments:
     return _AsText((), json.dumps(schema, ensure_ascii=False, separators=(",", ":")), frozenset(), (_CONTEXT,))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legato.compat.gaps import explain
-from legato.runtime.clock import fresh_name
+from legato.runtime.clock import new_id
 
 LEDGER = "no trace is sent anywhere; the ledger records what happened"
 
@@ -69,12 +69,12 @@ def set_tracing_export_api_key(api_key: str) -> None:
 
 def gen_trace_id() -> str:
     """A name of the form that the SDK gives its traces."""
-    return f"trace_{fresh_name()}"
+    return f"trace_{new_id()}"
 
 
 def gen_span_id() -> str:
     """A name of the form that the SDK gives its spans."""
-    return f"span_{fresh_name()[:24]}"
+    return f"span_{new_id()[:24]}"
 
 
 def enable_verbose_stdout_logging() -> None:

@@ -19,11 +19,11 @@ from legato.compat.imports.agent_framework import checkpoint_entries, message_en
 from legato.compat.imports.agents_sdk import run_state_entries, session_entries
 from legato.compat.imports.conversation import Entry, Heard, Report, Spoke, Writer, gathered
 from legato.compat.imports.reading import read_bytes, refused
-from legato.core.codec import proved
+from legato.core.codec import validate_fact
 from legato.core.facts import AnyFact
 from legato.core.state import fold
 from legato.errors import BadInput, LedgerConflict, LedgerExists
-from legato.runtime.clock import fresh_name, now_ms
+from legato.runtime.clock import new_id, now_ms
 from legato.stores.contract import Store
 
 __all__ = ["Conversation", "Report", "from_checkpoint", "from_messages", "from_run_state", "from_sqlite_session"]
@@ -55,10 +55,10 @@ class Conversation:
         if not isinstance(workflow, str) or not workflow:
             raise BadInput("a session belongs to a workflow", found=repr(workflow)[:80], do="give the name that its HandoffBuilder has")
         facts, contents, report = self._write(workflow, self.renaming(agents), now_ms())
-        born = fresh_name()
-        facts[0] = replace(facts[0], ledger=born)
+        ledger_id = new_id()
+        facts[0] = replace(facts[0], ledger_id=ledger_id)
         try:
-            await store.append(session, 0, facts, contents=contents, born=born)
+            await store.append(session, 0, facts, contents=contents, ledger_id=ledger_id)
         except LedgerConflict as conflict:
             raise LedgerExists(f"the store has a session {session!r} already", do="choose another id; nothing was imported") from conflict
         return report
@@ -81,7 +81,7 @@ class Conversation:
         writer.write(gathered(entries, report), "imported", workflow)
         if len(writer.facts) < 2:
             raise refused(f"there is no conversation in this {report.source}")
-        facts = [proved(fact) for fact in writer.facts]
+        facts = [validate_fact(fact) for fact in writer.facts]
         fold(facts)
         return facts, self._contents | writer.contents, report
 

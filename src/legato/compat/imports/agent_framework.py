@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from legato.compat.imports.conversation import Came, Entry, Heard, Report, Spoke
 from legato.compat.imports.reading import Gathered, a_dict, a_list, a_text, as_text, read_json, refused
-from legato.core.facts import Call, Content, Item, Words
+from legato.core.facts import Call, Content, OutputText, ReplyItem
 from legato.errors import CannotImport
 
 HANDOFF = "handoff_to_"
@@ -325,7 +325,7 @@ class Reader:
         self._report.left_out += [f"{what} ({number} times)" if number > 1 else what for what, number in self._left.items()]
 
     def _spoke(self, message: Told, speaker: str) -> Spoke:
-        items: list[Item] = []
+        items: list[ReplyItem] = []
         handoffs: dict[int, str] = {}
         waiting = [content for content in message.contents if content.get("type") == "function_approval_request"]
         asked = [a_dict(content.get("function_call"), message.where).get("call_id") for content in waiting]
@@ -334,7 +334,7 @@ class Reader:
             match content.get("type"):
                 case "text":
                     if text := a_text(content.get("text") or "", message.where):
-                        items.append(Words(text))
+                        items.append(OutputText(text))
                 case "function_call":
                     call = Call(
                         a_text(content.get("name"), f"the name in {message.where}", empty=False),

@@ -19,7 +19,7 @@ import msgspec
 
 from legato.compat.imports.conversation import Came, Entry, Heard, Report, Spoke
 from legato.compat.imports.reading import LONGEST, Gathered, a_dict, a_list, a_text, as_text, checked_length, read_bytes, read_json, refused
-from legato.core.facts import Call, Content, Refusal, Words
+from legato.core.facts import Call, Content, OutputText, Refusal
 
 MOST_STEPS = 200_000_000
 """Of SQLite's machine, about a minute: a file that keeps it busier than that is not a session's."""
@@ -74,11 +74,11 @@ class Items:
             case "assistant":
                 given = item.get("content")
                 parts = [{"type": "output_text", "text": given}] if isinstance(given, str) else a_list(given, f"the content of {what}")
-                said: list[Words | Refusal] = []
+                said: list[OutputText | Refusal] = []
                 for part in parts:
                     match a_dict(part, f"a part of {what}"):
                         case {"type": "output_text" | "text", "text": text}:
-                            said.append(Words(a_text(text, f"the text of {what}")))
+                            said.append(OutputText(a_text(text, f"the text of {what}")))
                         case {"type": "refusal", "refusal": text}:
                             said.append(Refusal(a_text(text, f"the refusal in {what}")))
                         case other:

@@ -23,13 +23,13 @@ from legato.core.facts import (
     CallStarted,
     Content,
     HandedOff,
-    Item,
     MessageReceived,
     ModelReplied,
     Opened,
+    ReplyItem,
 )
-from legato.core.messages_to_model import MAYBE
-from legato.core.turn_context import Frame, encode_frame
+from legato.core.messages_to_model import MAY_HAVE_TAKEN_EFFECT
+from legato.core.turn_context import TurnContext, encode_turn_context
 
 SHOWN = 20
 """Lines of a kind that a report prints."""
@@ -46,7 +46,7 @@ class Spoke(Struct, frozen=True):
     """An agent's model said or called something; what follows without an output between is the same reply."""
 
     agent: str
-    items: tuple[Item, ...]
+    items: tuple[ReplyItem, ...]
     handoffs: dict[int, str] = {}
     """Which of the items are calls that pass control, and to whom."""
     asks: frozenset[int] = frozenset()
@@ -102,7 +102,7 @@ class _Reply:
 
     def __init__(self, agent: str) -> None:
         self.agent = agent
-        self.items: list[Item] = []
+        self.items: list[ReplyItem] = []
         self.handoffs: dict[int, str] = {}
         self.asks: set[int] = set()
         self.outputs: dict[int, Came] = {}
@@ -200,7 +200,7 @@ class Writer:
 
     def write(self, turns: Sequence[Heard | _Reply], ledger: str, workflow: str) -> None:
         """All of it."""
-        self.facts.append(Opened(at=self._at, ledger=ledger, workflow=workflow))
+        self.facts.append(Opened(at=self._at, ledger_id=ledger, workflow=workflow))
         followers = [""]  # of each turn, from the last: who replies next
         for turn in reversed(turns):
             followers.append(turn.agent if isinstance(turn, _Reply) else followers[-1])
@@ -216,7 +216,9 @@ class Writer:
         position = len(self.facts)
         target, taken = self._passes(reply, follower, at_once, position)
         self.facts.append(
-            ModelReplied(at=self._at, agent=reply.agent, frame=self._frame(reply.agent), upto=position - 1, items=tuple(reply.items))
+            ModelReplied(
+                at=self._at, agent=reply.agent, context_digest=self._frame(reply.agent), upto=position - 1, items=tuple(reply.items)
+            )
         )
         self._report.replies += 1
         self._report.calls += len(reply.calls)
@@ -262,13 +264,16 @@ class Writer:
             self.facts.append(ApprovalChecked(at=self._at, call=ref, needed=True, digest=digest_arguments(call.arguments)))
             self._report.pending += 1
         else:
-            words = f"The outcome of {call.tool!r} is unknown: where this conversation was kept before, the call had no output. {MAYBE}"
+            words = (
+                f"The outcome of {call.tool!r} is unknown: where this conversation was kept before, the call had no output. "
+                f"{MAY_HAVE_TAKEN_EFFECT}"
+            )
             self.facts.append(CallReturned(at=self._at, call=ref, output=words, status="error"))
             self._report.unknown += 1
         return output is None and asks
 
     def _frame(self, agent: str) -> str:
         """Nobody knows what surrounded these replies. No model has such options, so the next turn gets a frame of its own."""
-        digest, data = encode_frame(Frame(agent=agent, options='{"imported":true}'))
+        digest, data = encode_turn_context(TurnContext(agent=agent, options='{"imported":true}'))
         self.contents[digest] = data
         return digest

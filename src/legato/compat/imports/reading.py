@@ -14,7 +14,7 @@ import msgspec
 from legato.compat.data_urls import read_data_url
 from legato.core.digests import digest_bytes
 from legato.core.facts import Content, File, Image, Part, Text
-from legato.core.messages import checked_text
+from legato.core.messages import validate_text
 from legato.errors import BadInput, CannotImport
 
 LONGEST = 256 * 1024 * 1024
@@ -80,7 +80,7 @@ def a_text(value: object, what: str, empty: bool = True) -> str:
     if not isinstance(value, str) or not (value or empty):
         raise refused(f"{what} is not text", found=repr(value)[:80])
     try:
-        return checked_text(value, what, empty=True)
+        return validate_text(value, what, allow_empty=True)
     except BadInput as error:
         raise refused(error.summary) from None
 

@@ -1,1 +1,1 @@
-"""The emulator's Anthropic Messages API."""
+"""Anthropic's Messages API in the emulator."""

@@ -1,4 +1,4 @@
-"""How Anthropic says that something went wrong, and the headers of any answer. May know: asks. Decides: nothing."""
+"""The Messages API's errors for failures of the provider, and the headers of its replies."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from legato.emulator.asks import Ask, Failure
+from legato.emulator.request_types import EmulatorRequest, ProviderFailure
 
-_PER_MINUTE = {"requests": 4_000, "tokens": 2_400_000, "input-tokens": 2_000_000, "output-tokens": 400_000}
-_SOON = 1.0  # seconds: what a limit asks for that names no time of its own; the header has whole ones only
-_KINDS = {
-    # kind: (status, type, words)
+_LIMITS_PER_MINUTE = {"requests": 4_000, "tokens": 2_400_000, "input-tokens": 2_000_000, "output-tokens": 400_000}
+_DEFAULT_WAIT_S = 1.0  # the wait of a rate limit without a time; the header has whole seconds only
+_ERRORS_BY_KIND = {
+    # kind: (status, type, message)
     "rate_limit": (
         429,
         "rate_limit_error",
@@ -29,47 +29,49 @@ _KINDS = {
     "content_filter": (400, "invalid_request_error", "Output blocked by content filtering policy"),
     "context_length": (400, "invalid_request_error", "prompt is too long"),
 }
-_BROKEN = (500, "api_error", "Internal server error")
-_REFUSED = (400, "invalid_request_error", "invalid request")
+_INTERNAL_ERROR = (500, "api_error", "Internal server error")
+_INVALID_REQUEST = (400, "invalid_request_error", "invalid request")
 
 
-def status(failure: Failure) -> int:
-    """The HTTP status. Only an outage comes with more than one."""
-    if failure.kind in _KINDS:
-        return _KINDS[failure.kind][0]
-    return failure.status or _BROKEN[0]
+def find_status(failure: ProviderFailure) -> int:
+    """Return the HTTP status of a failure. Only a server error may have different ones."""
+    if failure.kind in _ERRORS_BY_KIND:
+        return _ERRORS_BY_KIND[failure.kind][0]
+    return failure.status or _INTERNAL_ERROR[0]
 
 
-def body(ask: Ask, failure: Failure, window: int, tokens: int, request_id: str) -> dict[str, Any]:
-    """The envelope."""
-    return {"type": "error", "error": fault(ask, failure, window, tokens), "request_id": request_id}
+def make_body(
+    request: EmulatorRequest, failure: ProviderFailure, context_window: int, prompt_tokens: int, request_id: str
+) -> dict[str, Any]:
+    """Return the body of a failed request."""
+    return {"type": "error", "error": make_error(request, failure, context_window, prompt_tokens), "request_id": request_id}
 
 
-def fault(ask: Ask, failure: Failure, window: int, tokens: int) -> dict[str, Any]:
-    """What stands in the envelope."""
+def make_error(request: EmulatorRequest, failure: ProviderFailure, context_window: int, prompt_tokens: int) -> dict[str, Any]:
+    """Return the `error` member of a body or of an event."""
     if failure.kind == "emulator":
         return {"type": "emulator_error", "message": failure.message}
-    _, type, words = _KINDS.get(failure.kind, _REFUSED if 400 <= failure.status < 500 else _BROKEN)
+    _, type, message = _ERRORS_BY_KIND.get(failure.kind, _INVALID_REQUEST if 400 <= failure.status < 500 else _INTERNAL_ERROR)
     if failure.kind == "context_length":
-        words = f"prompt is too long: {max(tokens, window + 1)} tokens > {window} maximum"
-    if failure.kind == "unauthorized" and not {"x-api-key", "authorization"} & ask.headers.keys():
-        words = "x-api-key header is required"
-    return {"type": type, "message": failure.message or words}
+        message = f"prompt is too long: {max(prompt_tokens, context_window + 1)} tokens > {context_window} maximum"
+    if failure.kind == "unauthorized" and not {"x-api-key", "authorization"} & request.headers.keys():
+        message = "x-api-key header is required"
+    return {"type": type, "message": failure.message or message}
 
 
-def headers(ask: Ask, organisation: str, request_id: str, failure: Failure | None = None) -> dict[str, str]:
-    """The headers. A refused key comes without the limits."""
+def make_headers(request: EmulatorRequest, organisation_id: str, request_id: str, failure: ProviderFailure | None = None) -> dict[str, str]:
+    """Return the headers of a reply. The reply to an invalid key has no rate limit headers."""
     kind = failure.kind if failure else ""
-    found = {"request-id": request_id}
+    headers = {"request-id": request_id}
     if kind == "unauthorized":
-        return found | {"x-should-retry": "false"}
-    found["anthropic-organization-id"] = organisation
-    wait = failure.retry_after if failure and failure.retry_after > 0 else _SOON
-    reset = datetime.fromtimestamp(ask.now + (wait if kind == "rate_limit" else 0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    for name, limit in _PER_MINUTE.items():
-        found[f"anthropic-ratelimit-{name}-limit"] = str(limit)
-        found[f"anthropic-ratelimit-{name}-remaining"] = "0" if kind == "rate_limit" else str(limit - 1)
-        found[f"anthropic-ratelimit-{name}-reset"] = reset
+        return headers | {"x-should-retry": "false"}
+    headers["anthropic-organization-id"] = organisation_id
+    wait = failure.retry_after if failure and failure.retry_after > 0 else _DEFAULT_WAIT_S
+    reset = datetime.fromtimestamp(request.now + (wait if kind == "rate_limit" else 0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for name, limit in _LIMITS_PER_MINUTE.items():
+        headers[f"anthropic-ratelimit-{name}-limit"] = str(limit)
+        headers[f"anthropic-ratelimit-{name}-remaining"] = "0" if kind == "rate_limit" else str(limit - 1)
+        headers[f"anthropic-ratelimit-{name}-reset"] = reset
     if kind == "rate_limit" or (failure and failure.retry_after > 0):
-        found["retry-after"] = str(math.ceil(wait))
-    return found
+        headers["retry-after"] = str(math.ceil(wait))
+    return headers

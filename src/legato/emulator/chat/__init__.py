@@ -1,1 +1,1 @@
-"""The emulator's Chat Completions API."""
+"""The Chat Completions API in the emulator."""

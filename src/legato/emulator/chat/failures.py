@@ -1,4 +1,4 @@
-"""How Chat Completions fails: as the Responses API does, but for an input that is too long. May know: asks. Decides: nothing."""
+"""The errors of Chat Completions for failures of the provider: those of the Responses API, except for an input that is too long."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from legato.emulator.asks import Ask, Failure
-from legato.emulator.responses.failures import body_of, error_of
+from legato.emulator.request_types import EmulatorRequest, ProviderFailure
+from legato.emulator.responses import failures
 
 
-def body(ask: Ask, failure: Failure, window: int, tokens: int) -> dict[str, Any]:
-    """The body of a failed request. `window`: the model's; `tokens`: those of the request."""
-    told = body_of(ask, _worded(failure, window, tokens))
+def make_failure_body(request: EmulatorRequest, failure: ProviderFailure, context_window: int, prompt_tokens: int) -> dict[str, Any]:
+    """Return the body of a failed request. `context_window` is the model's."""
+    body = failures.make_failure_body(request, _add_message(failure, context_window, prompt_tokens))
     if failure.kind == "context_length":
-        told["error"]["param"] = "messages"
-    return told
+        body["error"]["param"] = "messages"
+    return body
 
 
-def streamed(ask: Ask, failure: Failure, window: int, tokens: int) -> dict[str, Any]:
-    """The last frame of a stream that fails."""
-    error = error_of(ask, _worded(failure, window, tokens), streamed=True)
+def make_streamed_failure(request: EmulatorRequest, failure: ProviderFailure, context_window: int, prompt_tokens: int) -> dict[str, Any]:
+    """Return the last event of a stream that fails."""
+    error = failures.make_error(request, _add_message(failure, context_window, prompt_tokens), is_stream=True)
     if failure.kind == "context_length":
         error["param"] = "messages"
     return {"error": {key: error[key] for key in ("message", "type", "param", "code")}}
 
 
-def _worded(failure: Failure, window: int, tokens: int) -> Failure:
+def _add_message(failure: ProviderFailure, context_window: int, prompt_tokens: int) -> ProviderFailure:
     if failure.kind != "context_length" or failure.message:
         return failure
-    words = f"However, your messages resulted in {max(tokens, window + 1)} tokens. Please reduce the length of the messages."
-    return replace(failure, message=f"This model's maximum context length is {window} tokens. {words}")
+    advice = (
+        f"However, your messages resulted in {max(prompt_tokens, context_window + 1)} tokens. Please reduce the length of the messages."
+    )
+    return replace(failure, message=f"This model's maximum context length is {context_window} tokens. {advice}")

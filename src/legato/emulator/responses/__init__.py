@@ -1,1 +1,1 @@
-"""The emulator's Responses API: what it stores, seals, says and streams."""
+"""The Responses API in the emulator: storage, encrypted reasoning, replies and streams."""

@@ -1,113 +1,115 @@
-"""An answer as a stream of events. May know: drafts. Decides: their order, as recorded streams have it."""
+"""The events of a streamed response, in the order of recorded streams."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from legato.emulator.asks import Event
-from legato.emulator.loose import mapping
-from legato.emulator.pieces import pieces
-from legato.emulator.responses.bodies import opening
-from legato.emulator.responses.items import CALLS
-from legato.emulator.responses.output import Draft, Output
-from legato.emulator.responses.work import Work
+from legato.emulator.request_types import StreamEvent
+from legato.emulator.responses.accepted_request import AcceptedRequest
+from legato.emulator.responses.items import CALL_TEXT_MEMBERS
+from legato.emulator.responses.output import ItemDraft, ResponseOutput
+from legato.emulator.responses.response_object import make_opening_response
+from legato.emulator.token_budget import split_for_stream
+from legato.emulator.untrusted_json import as_object
 
-_PADDED_TO = 16  # a delta and its obfuscation together are a multiple of this, so that their length does not tell the text's
+_PADDING_MULTIPLE = 16  # characters of a delta with its obfuscation, so that their length does not tell the text's
 _CALL_EVENTS = {"function_call": "function_call_arguments", "custom_tool_call": "custom_tool_call_input"}
 
 
-def stream_of(work: Work, body: dict[str, Any], output: Output) -> tuple[Event, ...]:
-    """All events of an answer."""
-    return _numbered(_told(work, body, output))
+def make_stream(accepted: AcceptedRequest, response: dict[str, Any], output: ResponseOutput) -> tuple[StreamEvent, ...]:
+    """Return all events of a response."""
+    return _number_events(_list_payloads(accepted, response, output))
 
 
-def failing_stream(sent: tuple[Event, ...], response: dict[str, Any], error: dict[str, Any], *, flat: bool) -> tuple[Event, ...]:
-    """What was sent before the failure, then the error and the failed response."""
-    told = {key: error[key] for key in ("code", "message", "param")} if flat else {"error": error}
-    last = [{"type": "error", **told}, {"type": "response.failed", "response": response}]
-    return sent + tuple(_event(number, data) for number, data in enumerate(last, start=len(sent)))
+def make_failing_stream(
+    sent_events: tuple[StreamEvent, ...], response: dict[str, Any], error: dict[str, Any], *, is_flat: bool
+) -> tuple[StreamEvent, ...]:
+    """Return the events sent before the failure, then the error and the failed response."""
+    error_members = {key: error[key] for key in ("code", "message", "param")} if is_flat else {"error": error}
+    last_payloads = [{"type": "error", **error_members}, {"type": "response.failed", "response": response}]
+    return sent_events + tuple(_make_event(number, data) for number, data in enumerate(last_payloads, start=len(sent_events)))
 
 
-def opening_events(work: Work, body: dict[str, Any]) -> tuple[Event, ...]:
-    """What every stream begins with."""
-    return _numbered(_opened(work, body))
+def make_opening_events(accepted: AcceptedRequest, response: dict[str, Any]) -> tuple[StreamEvent, ...]:
+    """Return the first events, which every stream has."""
+    return _number_events(_list_opening_payloads(accepted, response))
 
 
-def _numbered(told: Iterator[dict[str, Any]]) -> tuple[Event, ...]:
-    return tuple(_event(number, data) for number, data in enumerate(told))
+def _number_events(payloads: Iterator[dict[str, Any]]) -> tuple[StreamEvent, ...]:
+    return tuple(_make_event(number, data) for number, data in enumerate(payloads))
 
 
-def _event(number: int, data: dict[str, Any]) -> Event:
-    return Event({"type": data["type"], "sequence_number": number, **data}, data["type"])
+def _make_event(number: int, data: dict[str, Any]) -> StreamEvent:
+    return StreamEvent({"type": data["type"], "sequence_number": number, **data}, data["type"])
 
 
-def _opened(work: Work, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    waits = work.request.get("background") is True
-    yield {"type": "response.created", "response": opening(work, body, "queued" if waits else "in_progress")}
-    if waits:
-        yield {"type": "response.queued", "response": opening(work, body, "queued")}
-    yield {"type": "response.in_progress", "response": opening(work, body, "in_progress")}
+def _list_opening_payloads(accepted: AcceptedRequest, response: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    is_background = accepted.body.get("background") is True
+    yield {"type": "response.created", "response": make_opening_response(accepted, response, "queued" if is_background else "in_progress")}
+    if is_background:
+        yield {"type": "response.queued", "response": make_opening_response(accepted, response, "queued")}
+    yield {"type": "response.in_progress", "response": make_opening_response(accepted, response, "in_progress")}
 
 
-def _told(work: Work, body: dict[str, Any], output: Output) -> Iterator[dict[str, Any]]:
-    yield from _opened(work, body)
-    padding = _Padding(work)
-    for place, draft in enumerate(output.drafts):
-        yield {"type": "response.output_item.added", "output_index": place, "item": draft.begun()}
+def _list_payloads(accepted: AcceptedRequest, response: dict[str, Any], output: ResponseOutput) -> Iterator[dict[str, Any]]:
+    yield from _list_opening_payloads(accepted, response)
+    obfuscation = _Obfuscation(accepted)
+    for output_index, draft in enumerate(output.drafts):
+        yield {"type": "response.output_item.added", "output_index": output_index, "item": draft.make_initial_item()}
         if draft.kind == "reasoning":
-            yield from _summary(draft, place, padding)
-        elif draft.kind in CALLS:
-            yield from _call(draft, place, padding)
+            yield from _list_summary_payloads(draft, output_index, obfuscation)
+        elif draft.kind in CALL_TEXT_MEMBERS:
+            yield from _list_call_payloads(draft, output_index, obfuscation)
         else:
-            yield from _message(draft, place, padding)
-        yield {"type": "response.output_item.done", "output_index": place, "item": draft.done(blob=1)}
-    yield {"type": f"response.{body['status']}", "response": body}
+            yield from _list_message_payloads(draft, output_index, obfuscation)
+        yield {"type": "response.output_item.done", "output_index": output_index, "item": draft.make_final_item(content_index=1)}
+    yield {"type": f"response.{response['status']}", "response": response}
 
 
-def _message(draft: Draft, place: int, padding: _Padding) -> Iterator[dict[str, Any]]:
-    where = {"item_id": draft.id, "output_index": place, "content_index": 0}
-    refuses = draft.kind == "refusal"
-    kind, key = ("refusal", "refusal") if refuses else ("output_text", "text")
-    logprobs: dict[str, Any] = {} if refuses else {"logprobs": []}
-    yield {"type": "response.content_part.added", **where, "part": draft.part("")}
-    for piece in pieces(draft.text) or [""]:
-        yield {"type": f"response.{kind}.delta", **where, "delta": piece, **logprobs, **padding.of(piece)}
-    yield {"type": f"response.{kind}.done", **where, key: draft.text, **logprobs}
-    yield {"type": "response.content_part.done", **where, "part": draft.part(draft.text)}
+def _list_message_payloads(draft: ItemDraft, output_index: int, obfuscation: _Obfuscation) -> Iterator[dict[str, Any]]:
+    location = {"item_id": draft.id, "output_index": output_index, "content_index": 0}
+    is_refusal = draft.kind == "refusal"
+    kind, key = ("refusal", "refusal") if is_refusal else ("output_text", "text")
+    logprobs: dict[str, Any] = {} if is_refusal else {"logprobs": []}
+    yield {"type": "response.content_part.added", **location, "part": draft.make_part("")}
+    for piece in split_for_stream(draft.text) or [""]:
+        yield {"type": f"response.{kind}.delta", **location, "delta": piece, **logprobs, **obfuscation.pad(piece)}
+    yield {"type": f"response.{kind}.done", **location, key: draft.text, **logprobs}
+    yield {"type": "response.content_part.done", **location, "part": draft.make_part(draft.text)}
 
 
-def _call(draft: Draft, place: int, padding: _Padding) -> Iterator[dict[str, Any]]:
-    where = {"item_id": draft.id, "output_index": place}
+def _list_call_payloads(draft: ItemDraft, output_index: int, obfuscation: _Obfuscation) -> Iterator[dict[str, Any]]:
+    location = {"item_id": draft.id, "output_index": output_index}
     kind = f"response.{_CALL_EVENTS[draft.kind]}"
-    for piece in pieces(draft.text) or [""]:
-        yield {"type": f"{kind}.delta", **where, "delta": piece, **padding.of(piece)}
-    name = {"name": draft.tool} if draft.kind == "function_call" else {}
-    yield {"type": f"{kind}.done", **where, **name, CALLS[draft.kind]: draft.text}
+    for piece in split_for_stream(draft.text) or [""]:
+        yield {"type": f"{kind}.delta", **location, "delta": piece, **obfuscation.pad(piece)}
+    name_member = {"name": draft.tool} if draft.kind == "function_call" else {}
+    yield {"type": f"{kind}.done", **location, **name_member, CALL_TEXT_MEMBERS[draft.kind]: draft.text}
 
 
-def _summary(draft: Draft, place: int, padding: _Padding) -> Iterator[dict[str, Any]]:
+def _list_summary_payloads(draft: ItemDraft, output_index: int, obfuscation: _Obfuscation) -> Iterator[dict[str, Any]]:
     for number, text in enumerate(draft.summary):
-        where = {"item_id": draft.id, "output_index": place, "summary_index": number}
-        yield {"type": "response.reasoning_summary_part.added", **where, "part": {"type": "summary_text", "text": ""}}
-        for piece in pieces(text):
-            yield {"type": "response.reasoning_summary_text.delta", **where, "delta": piece, **padding.of(piece)}
-        yield {"type": "response.reasoning_summary_text.done", **where, "text": text}
-        yield {"type": "response.reasoning_summary_part.done", **where, "part": {"type": "summary_text", "text": text}}
+        location = {"item_id": draft.id, "output_index": output_index, "summary_index": number}
+        yield {"type": "response.reasoning_summary_part.added", **location, "part": {"type": "summary_text", "text": ""}}
+        for piece in split_for_stream(text):
+            yield {"type": "response.reasoning_summary_text.delta", **location, "delta": piece, **obfuscation.pad(piece)}
+        yield {"type": "response.reasoning_summary_text.done", **location, "text": text}
+        yield {"type": "response.reasoning_summary_part.done", **location, "part": {"type": "summary_text", "text": text}}
 
 
-class _Padding:
-    """What is added to deltas so that their size tells nothing, unless the request does without."""
+class _Obfuscation:
+    """Padding for deltas, so that their size does not tell the length of the text. A request can turn it off."""
 
-    def __init__(self, work: Work) -> None:
-        self._wanted = mapping(work.request.get("stream_options")).get("include_obfuscation") is not False
-        self._letters = work.ids.letters(4 * _PADDED_TO) if self._wanted else ""
-        self._used = 0
+    def __init__(self, accepted: AcceptedRequest) -> None:
+        self._is_wanted = as_object(accepted.body.get("stream_options")).get("include_obfuscation") is not False
+        self._characters = accepted.item_ids.make_characters(4 * _PADDING_MULTIPLE) if self._is_wanted else ""
+        self._offset = 0
 
-    def of(self, piece: str) -> dict[str, str]:
-        """The member that goes with a delta."""
-        if not self._wanted:
+    def pad(self, piece: str) -> dict[str, str]:
+        """Return the `obfuscation` member of a delta; nothing if the request turned it off."""
+        if not self._is_wanted:
             return {}
-        length = _PADDED_TO - len(piece) % _PADDED_TO
-        self._used = (self._used + 7) % (3 * _PADDED_TO)
-        return {"obfuscation": self._letters[self._used : self._used + length]}
+        length = _PADDING_MULTIPLE - len(piece) % _PADDING_MULTIPLE
+        self._offset = (self._offset + 7) % (3 * _PADDING_MULTIPLE)
+        return {"obfuscation": self._characters[self._offset : self._offset + length]}

@@ -1,1 +1,1 @@
-"""Requests and replies of each provider's API: encoding, decoding, streams. Pure."""
+"""Encoding of requests and decoding of replies and streams, for each provider's API. Pure: no I/O."""

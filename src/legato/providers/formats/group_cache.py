@@ -1,7 +1,7 @@
-"""What wires have made of groups, kept for as long as each group lives: a cache, and never a source.
+"""A cache of encoded groups, with the lifetime of each group.
 
-The groups of a conversation belong to its state. A cache that is owned here is dropped with them, because it refers to them weakly. What
-is kept for a group may refer to groups that come later in the conversation, and to none before: so no group keeps itself.
+The groups of a conversation belong to its state. The cache refers to them weakly, so its entries are dropped with them. An entry may
+refer to later groups of the conversation, never to its own or an earlier one: otherwise a group would keep itself alive.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from legato.core.groups import Group
 _caches: WeakKeyDictionary[Group, dict[str, Any]] = WeakKeyDictionary()
 
 
-def cache_of(group: Group) -> dict[str, Any]:
-    """Return what was made of a group, by what it was made for."""
+def get_group_cache(group: Group) -> dict[str, Any]:
+    """Return the cache of a group: encoded values by key."""
     found = _caches.get(group)
     return found if found is not None else _caches.setdefault(group, {})
 
 
-def clear_cache(groups: Iterable[Group]) -> None:
-    """Drop what was made of these groups."""
+def clear_group_caches(groups: Iterable[Group]) -> None:
+    """Drop the caches of these groups."""
     for group in groups:
         _caches.pop(group, None)

@@ -1,1 +1,1 @@
-"""What each provider's API accepts and refuses, as rules that run without a provider. Pure."""
+"""The rules of each provider's API: which requests it refuses, and with which error. They run without a provider. Pure."""

@@ -1,21 +1,20 @@
-"""How a law book is written. May know: nothing but data. Decides: in which order a request is judged, and when judging stops.
+"""Rule sets: the rules of a provider's API as data, each with a function that finds what breaks it.
 
-A law book holds one *clause* per rule of a provider. A clause says what the rule is, how sure we are of it (its grade) and when it
-was last seen, and has one short function that finds what breaks it:
+A rule says what is true of every accepted request, how good the evidence is (its grade) and when it was last confirmed:
 
-    book = Book("responses")
-    PAIRING = book.phase("calls and their outputs")
+    RULES = RuleSet("responses")
+    CALLS = RULES.add_phase("calls and their outputs")
 
-    @book.law("T1", "Every function call has its output.", PAIRING, grade="A", seen="2026-11")
-    def every_call_has_its_output(case):
-        for call in case.unanswered:
-            yield Fault(f"No tool output found for function call {call.id}.", param="input", path=call.path)
+    @RULES.rule("T1", "Every function call has its output.", CALLS, grade="A", as_of="2026-11")
+    def every_call_has_its_output(context):
+        for call in context.unanswered_calls:
+            yield Finding(f"No tool output found for function call {call.id}.", param="input", path=call.path)
 
-Providers judge in *phases* and answer with the first fault they find. `judge` gives the complaints in that order, all of the first
-phase that has any: what comes after it takes for granted what came before, so its complaints would be noise.
+Providers check a request in *phases* and answer with the first violation. `RuleSet.check` yields violations in that order: all those of
+the first phase that has any. Later phases take for granted what earlier ones checked, so their violations would be noise.
 
-Grades: A seen on the wire; B quoted word for word in two or more independent reports; C one report, or a provider's document;
-D inferred. A clause that is not certain is governed by a *switch*: a field of the book's profile, which turns it on or off.
+Evidence grades: A seen on the wire; B quoted word for word in two or more independent reports; C one report, or a provider's document;
+D inferred. A rule that is not certain has a *switch*: a field of the API's switches, which turns it on or off.
 """
 
 from __future__ import annotations
@@ -25,25 +24,28 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-Grade: TypeAlias = Literal["A", "B", "C", "D"]
+EvidenceGrade: TypeAlias = Literal["A", "B", "C", "D"]
 
 
-class Clause(Struct, frozen=True):
+class ProviderRule(Struct, frozen=True):
     """One rule of one provider."""
 
     id: str
-    rule: str  # a sentence that is true of every request that is accepted
-    grade: Grade
-    seen: str  # "2026-11"
+    statement: str  # a sentence that is true of every accepted request
+    grade: EvidenceGrade
+    as_of: str  # the month of the newest evidence: "2026-11"
     phase: str
     status: int = 400
     code: str | None = None
-    switch: str = ""  # the field of the profile that turns it on; empty: always in force
-    permits: bool = False  # it says what is allowed; nothing can break it
+    switch: str = ""  # the field of the API's switches that turns it on; empty: always in force
+    is_permission: bool = False  # it says what is accepted; no request can break it
 
 
-class Fault(Struct, frozen=True):
-    """What a law found. `path` is where the offending item stands; `code`, `status` and `type` only where the clause's do not fit."""
+class Finding(Struct, frozen=True):
+    """The details of one violation, as a rule's function yields them.
+
+    `path` is the place of the offending value. `code`, `status` and `type` are set only where they differ from the rule's.
+    """
 
     message: str
     param: str | None = None
@@ -53,10 +55,17 @@ class Fault(Struct, frozen=True):
     type: str = ""
 
 
-class Complaint(Struct, frozen=True):
-    """A clause and how it was broken: everything the provider would answer with."""
+class ShapeFinding(Struct, frozen=True):
+    """A finding about the shape of a field, and the id of the rule that it breaks."""
 
-    clause: Clause
+    rule_id: str
+    finding: Finding
+
+
+class RuleViolation(Struct, frozen=True):
+    """A broken rule, with everything that the provider would answer."""
+
+    rule: ProviderRule
     message: str
     status: int
     type: str
@@ -65,113 +74,127 @@ class Complaint(Struct, frozen=True):
     path: str
 
     def __str__(self) -> str:
-        where = f" at {self.path}" if self.path else ""
-        return f"[{self.clause.id}] {self.status} {self.message}{where}"
+        place = f" at {self.path}" if self.path else ""
+        return f"[{self.rule.id}] {self.status} {self.message}{place}"
 
 
-class HasProfile(Protocol):
-    """What a book judges: anything that carries the profile whose switches apply."""
+class HasSwitches(Protocol):
+    """A request context: anything that carries the switches in force."""
 
     @property
-    def profile(self) -> Any:
-        """The switches."""
+    def switches(self) -> Any:
+        """The switches in force."""
         ...
 
 
-CaseT = TypeVar("CaseT", bound=HasProfile)
-Finder: TypeAlias = Callable[..., Iterable[Fault]]
+ContextT = TypeVar("ContextT", bound=HasSwitches)
+RuleCheck: TypeAlias = Callable[..., Iterable[Finding]]
+"""A rule's function. It takes the request context, and the subject if its phase has subjects."""
 
 
 class Phase:
-    """Laws that are judged together. With `each`, subject by subject: all laws about the first before any about the second."""
+    """Rules that are checked together.
 
-    def __init__(self, name: str, each: Callable[[Any], Iterable[Any]] | None = None) -> None:
+    With `find_subjects`, subject by subject: all rules about the first subject come before any about the second.
+    """
+
+    def __init__(self, name: str, find_subjects: Callable[[Any], Iterable[Any]] | None = None) -> None:
         self.name = name
-        self.each = each
-        self.laws: list[tuple[Clause, Finder]] = []
-        self._known: tuple[Any, list[tuple[Clause, Finder]]] = (None, [])
+        self.find_subjects = find_subjects
+        self.rules: list[tuple[ProviderRule, RuleCheck]] = []
+        self._cached: tuple[Any, list[tuple[ProviderRule, RuleCheck]]] = (None, [])
 
-    def in_force(self, profile: Any) -> list[tuple[Clause, Finder]]:
-        """The laws that a profile's switches leave on. Most requests are judged by the profile that the last one was judged by."""
-        known, laws = self._known
-        if known is not profile:
-            laws = [(clause, find) for clause, find in self.laws if not clause.switch or getattr(profile, clause.switch)]
-            self._known = (profile, laws)
-        return laws
+    def select_rules(self, switches: Any) -> list[tuple[ProviderRule, RuleCheck]]:
+        """Return the rules that the switches leave on. The last selection is cached: most requests share their switches."""
+        cached_for, rules = self._cached
+        if cached_for is not switches:
+            rules = [(rule, find) for rule, find in self.rules if not rule.switch or getattr(switches, rule.switch)]
+            self._cached = (switches, rules)
+        return rules
 
-    def judge(self, case: Any) -> Iterator[Complaint]:
-        """What this phase complains about. A law about a subject is called with the case and the subject."""
-        laws = self.in_force(case.profile)
-        for subject in self.each(case) if self.each else ((),):
-            arguments = (case, subject) if self.each else (case,)
-            for clause, find in laws:
-                for fault in find(*arguments):
-                    yield Complaint(
-                        clause,
-                        fault.message,
-                        fault.status or clause.status,
-                        fault.type or "invalid_request_error",
-                        fault.param,
-                        fault.code or clause.code,
-                        fault.path or fault.param or "",
+    def check(self, context: Any) -> Iterator[RuleViolation]:
+        """Yield the violations of this phase's rules."""
+        rules = self.select_rules(context.switches)
+        for subject in self.find_subjects(context) if self.find_subjects else ((),):
+            arguments = (context, subject) if self.find_subjects else (context,)
+            for rule, find in rules:
+                for finding in find(*arguments):
+                    yield RuleViolation(
+                        rule,
+                        finding.message,
+                        finding.status or rule.status,
+                        finding.type or "invalid_request_error",
+                        finding.param,
+                        finding.code or rule.code,
+                        finding.path or finding.param or "",
                     )
 
     def __repr__(self) -> str:
-        return f"<phase {self.name!r}: {len(self.laws)} laws>"
+        return f"<phase {self.name!r}: {len(self.rules)} rules>"
 
 
-class Book(Generic[CaseT]):
-    """The rules of one API, in the order in which it complains."""
+class RuleSet(Generic[ContextT]):
+    """The rules of one API, in the order in which the provider checks them."""
 
     def __init__(self, api: str) -> None:
         self.api = api
         self.phases: list[Phase] = []
-        self.clauses: dict[str, Clause] = {}
+        self.by_id: dict[str, ProviderRule] = {}
 
-    def phase(self, name: str, each: Callable[[CaseT], Iterable[Any]] | None = None) -> Phase:
-        """The next phase."""
-        phase = Phase(name, each)
+    def add_phase(self, name: str, find_subjects: Callable[[ContextT], Iterable[Any]] | None = None) -> Phase:
+        """Add a phase after those that are there."""
+        phase = Phase(name, find_subjects)
         self.phases.append(phase)
         return phase
 
-    def law(
+    def rule(
         self,
         id: str,
-        rule: str,
+        statement: str,
         phase: Phase,
         *,
-        grade: Grade,
-        seen: str,
+        grade: EvidenceGrade,
+        as_of: str,
         status: int = 400,
         code: str | None = None,
         switch: str = "",
-    ) -> Callable[[Finder], Finder]:
-        """Write a clause down; the decorated function yields a `Fault` wherever it is broken."""
+    ) -> Callable[[RuleCheck], RuleCheck]:
+        """Add a rule. The decorated function yields a `Finding` for each violation."""
 
-        def write(find: Finder) -> Finder:
-            phase.laws.append((self._write(Clause(id, rule, grade, seen, phase.name, status, code, switch)), find))
+        def register(find: RuleCheck) -> RuleCheck:
+            phase.rules.append((self._add(ProviderRule(id, statement, grade, as_of, phase.name, status, code, switch)), find))
             return find
 
-        return write
+        return register
 
-    def permits(self, id: str, rule: str, *, grade: Grade, seen: str, phase: Phase) -> None:
-        """Write down what is accepted although one might think that it is not."""
-        self._write(Clause(id, rule, grade, seen, phase.name, 200, permits=True))
+    def add_shape_rule(
+        self, phase: Phase, id: str, statement: str, *, grade: EvidenceGrade, as_of: str, code: str | None = None, switch: str = ""
+    ) -> None:
+        """Add a rule to a phase whose subjects are `ShapeFinding`s: it takes those that name its id."""
 
-    def _write(self, clause: Clause) -> Clause:
-        assert clause.id not in self.clauses, f"clause {clause.id} is written twice"
-        self.clauses[clause.id] = clause
-        return clause
+        def find(context: ContextT, subject: ShapeFinding) -> Iterable[Finding]:
+            return (subject.finding,) if subject.rule_id == id else ()
 
-    def judge(self, case: CaseT, phases: Iterable[Phase] = ()) -> Iterator[Complaint]:
-        """The complaints about a request, in the provider's order; nothing if it is legal. `phases`: only these are judged."""
+        self.rule(id, statement, phase, grade=grade, as_of=as_of, code=code, switch=switch)(find)
+
+    def add_permission(self, id: str, statement: str, *, grade: EvidenceGrade, as_of: str, phase: Phase) -> None:
+        """Add a statement about what is accepted, although one might expect a refusal."""
+        self._add(ProviderRule(id, statement, grade, as_of, phase.name, 200, is_permission=True))
+
+    def _add(self, rule: ProviderRule) -> ProviderRule:
+        assert rule.id not in self.by_id, f"two rules have the id {rule.id}"
+        self.by_id[rule.id] = rule
+        return rule
+
+    def check(self, context: ContextT, phases: Iterable[Phase] = ()) -> Iterator[RuleViolation]:
+        """Yield the violations of a request in the provider's order; none if it is legal. `phases`: check only these."""
         for phase in phases or self.phases:
-            found = False
-            for complaint in phase.judge(case):
-                found = True
-                yield complaint
-            if found:
+            has_violations = False
+            for violation in phase.check(context):
+                has_violations = True
+                yield violation
+            if has_violations:
                 return
 
     def __repr__(self) -> str:
-        return f"<law book of {self.api}: {len(self.clauses)} clauses>"
+        return f"<rule set of {self.api}: {len(self.by_id)} rules>"

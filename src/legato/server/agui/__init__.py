@@ -1,8 +1,8 @@
-"""Served workflows behind AG-UI, so that its front ends can talk to them. May know: HTTP, and the protocol. Decides: what a run does.
+"""AG-UI over the served workflows: the routes, and the course of a run.
 
-A thread is a session. Of the messages that a client sends, those are said that the ledger does not have; everything else the ledger has
-better. `names.py` says what things are called, `writing.py` what a run looks like, `asking.py` how questions are put and answered,
-`snapshot.py` what the whole conversation is.
+A thread is a session. Of the messages that a client sends, only new ones of the user are sent to the session; the ledger has the rest.
+`ids.py` makes ids, `event_encoder.py` encodes events, `interrupts.py` handles pending requests, and `snapshot.py` builds the whole
+conversation.
 """
 
 from __future__ import annotations
@@ -36,168 +36,171 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from legato.core.messages import file, image
-from legato.core.planner import in_control
-from legato.engines.contract import Submitted
+from legato.core.planner import find_active_agent
+from legato.engines.engine import EngineSession
 from legato.errors import BadInput, LegatoError, UnknownLedger
 from legato.runtime.session import Session
-from legato.server.agui.asking import resumed
-from legato.server.agui.names import is_said
-from legato.server.agui.snapshot import messages_before
-from legato.server.agui.writing import Writer
-from legato.server.answering import Refused, plain, unexpected
-from legato.server.api.table import read_body, route_to
+from legato.server.agui.event_encoder import RunEventEncoder
+from legato.server.agui.ids import is_recorded
+from legato.server.agui.interrupts import apply_resume
+from legato.server.agui.snapshot import build_messages
+from legato.server.api.endpoints import make_route, read_json_body
 from legato.server.attachments import decode_attachment
-from legato.server.serving import Serving
-from legato.server.streams import Lines
+from legato.server.http_errors import RequestRefused, error_to_dict, mask_unexpected_error
+from legato.server.session_registry import SessionRegistry
+from legato.server.streaming_responses import EventStreamResponse
 from legato.server.telling import moments
 
-LONGEST_ID = 300
-OF_THE_CONVERSATION = ("user", "assistant", "tool")
-"""The roles of messages that a snapshot has. Others are the client's own, and stay as they are."""
+MAX_ID_CHARS = 300
+SNAPSHOT_ROLES = ("user", "assistant", "tool")
+"""The roles of messages in a snapshot. Messages with other roles are the client's own, and stay as they are."""
 
 
-def routes(serving: Serving) -> list[Route]:
-    """`/agui` for the workflow that is served, and `/agui/NAME` where there are several."""
+def make_routes(registry: SessionRegistry) -> list[Route]:
+    """Return the routes: `/agui` if one workflow is served, and `/agui/NAME` for any of several."""
 
-    async def answer_request(request: Request) -> ASGIApp:
-        asked = await _read(request)
-        name = _workflow(serving, unquote(request.path_params.get("name", "")))
-        return Lines(_lines(serving, name, asked), serving.closing, {})
+    async def run_agent(request: Request) -> ASGIApp:
+        run_input = await _read_input(request)
+        name = _find_workflow(registry, unquote(request.path_params.get("name", "")))
+        return EventStreamResponse(_encode_events(registry, name, run_input), registry.closing, {})
 
-    return [route_to("POST", path, answer_request) for path in ("/agui", "/agui/{name}")]
+    return [make_route("POST", path, run_agent) for path in ("/agui", "/agui/{name}")]
 
 
-async def _read(request: Request) -> RunAgentInput:
+async def _read_input(request: Request) -> RunAgentInput:
     try:
-        body = await read_body(request, dict[str, Any])
-        asked = RunAgentInput.model_validate(body)
+        body = await read_json_body(request, dict[str, Any])
+        run_input = RunAgentInput.model_validate(body)
     except msgspec.ValidationError as error:
-        raise BadInput(f"this is no RunAgentInput: {error}", expected="AG-UI's RunAgentInput") from None
+        raise BadInput(f"the body is not a valid RunAgentInput: {error}", expected="AG-UI's RunAgentInput") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise BadInput(f"this is no RunAgentInput: {where}: {first['msg']}", expected="AG-UI's RunAgentInput") from None
-    if any(not each.id or len(each.id) > LONGEST_ID for each in asked.messages) or not 0 < len(asked.run_id) <= LONGEST_ID:
-        raise BadInput(f"an id is 1 to {LONGEST_ID} characters")
-    return asked
+        raise BadInput(f"the body is not a valid RunAgentInput: {where}: {first['msg']}", expected="AG-UI's RunAgentInput") from None
+    if any(not each.id or len(each.id) > MAX_ID_CHARS for each in run_input.messages) or not 0 < len(run_input.run_id) <= MAX_ID_CHARS:
+        raise BadInput(f"an id must have 1 to {MAX_ID_CHARS} characters")
+    return run_input
 
 
-def _workflow(serving: Serving, name: str) -> str:
-    if name and name not in serving.workflows:
-        raise Refused(404, "not_found", f"workflow {name[:100]!r} is not served here", expected=", ".join(serving.workflows))
-    if not name and len(serving.workflows) > 1:
-        raise Refused(404, "not_found", "several workflows are served here", do="post to /agui/NAME", expected=", ".join(serving.workflows))
-    return name or next(iter(serving.workflows))
+def _find_workflow(registry: SessionRegistry, name: str) -> str:
+    if name and name not in registry.workflows:
+        raise RequestRefused(404, "not_found", f"workflow {name[:100]!r} is not served here", expected=", ".join(registry.workflows))
+    if not name and len(registry.workflows) > 1:
+        raise RequestRefused(
+            404, "not_found", "several workflows are served here", do="post to /agui/NAME", expected=", ".join(registry.workflows)
+        )
+    return name or next(iter(registry.workflows))
 
 
-async def _lines(serving: Serving, workflow: str, asked: RunAgentInput) -> AsyncGenerator[bytes, None]:
+async def _encode_events(registry: SessionRegistry, workflow: str, run_input: RunAgentInput) -> AsyncGenerator[bytes, None]:
     encoder = EventEncoder()
-    async with aclosing(_events(serving, workflow, asked)) as events:
+    async with aclosing(_run_with_errors(registry, workflow, run_input)) as events:
         async for event in events:
             yield encoder.encode(event).encode()
 
 
-async def _events(serving: Serving, workflow: str, asked: RunAgentInput) -> AsyncGenerator[BaseEvent, None]:
-    """A run; and, if something goes wrong, what did."""
-    yield RunStartedEvent(thread_id=asked.thread_id, run_id=asked.run_id, protocol_version=PROTOCOL_VERSION)
+async def _run_with_errors(registry: SessionRegistry, workflow: str, run_input: RunAgentInput) -> AsyncGenerator[BaseEvent, None]:
+    """Yield the events of a run, and an error event if it fails."""
+    yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id, protocol_version=PROTOCOL_VERSION)
     try:
-        async with aclosing(_run(serving, workflow, asked)) as events:
+        async with aclosing(_run(registry, workflow, run_input)) as events:
             async for event in events:
                 yield event
     except Exception as error:
-        refusal = error if isinstance(error, LegatoError) else unexpected(error)
-        told = plain(refusal)
-        yield RunErrorEvent(message=". ".join(told[name] for name in ("message", "do") if name in told), code=refusal.code)
+        refusal = error if isinstance(error, LegatoError) else mask_unexpected_error(error)
+        fields = error_to_dict(refusal)
+        yield RunErrorEvent(message=". ".join(fields[name] for name in ("message", "do") if name in fields), code=refusal.code)
 
 
-async def _run(serving: Serving, workflow: str, asked: RunAgentInput) -> AsyncGenerator[BaseEvent, None]:
-    if asked.tools:
-        raise BadInput("a workflow has its own tools: those of a client are not run", do="send no tools")
-    session = await _session(serving, workflow, asked.thread_id)
-    since = session.state.length
-    new = [each for each in asked.messages if isinstance(each, UserMessage) and not is_said(session.state, each.id)]
+async def _run(registry: SessionRegistry, workflow: str, run_input: RunAgentInput) -> AsyncGenerator[BaseEvent, None]:
+    if run_input.tools:
+        raise BadInput("workflows have their own tools, and do not call a client's over AG-UI", do="send no tools")
+    session = await _find_or_create_session(registry, workflow, run_input.thread_id)
+    first_position = session.state.length
+    new_messages = [each for each in run_input.messages if isinstance(each, UserMessage) and not is_recorded(session.state, each.id)]
     for name in ("context", "forwarded_props"):
-        if getattr(asked, name):
+        if getattr(run_input, name):
             yield CustomEvent(name="legato.ignored", value=name)
-    retried = bool(session.state.facts) and session.status == "failed" and not new and not asked.resume
-    too_late = await resumed(session, asked.resume or [])
-    for each in new:
-        await session.say(_parts(each), each.id)
-    for id in too_late:
+    is_retry = bool(session.state.facts) and session.status == "failed" and not new_messages and not run_input.resume
+    not_pending = await apply_resume(session, run_input.resume or [])
+    for each in new_messages:
+        await session.say(_read_parts(each), each.id)
+    for id in not_pending:
         yield CustomEvent(name="legato.not_pending", value=id)
-    async with aclosing(_tell(session, asked, since, new, retried)) as events:
+    async with aclosing(_stream_events(session, run_input, first_position, new_messages, is_retry)) as events:
         async for event in events:
             yield event
 
 
-async def _tell(
-    session: Submitted, asked: RunAgentInput, since: int, new: list[UserMessage], retried: bool
+async def _stream_events(
+    session: EngineSession, run_input: RunAgentInput, first_position: int, new_messages: list[UserMessage], is_retry: bool
 ) -> AsyncGenerator[BaseEvent, None]:
-    """What happens after the first `since` facts. `new`: what was said since. `retried`: the run had failed, and is tried again."""
+    """Yield the events from a position on. `new_messages` were sent since. `is_retry`: the last run failed and is tried again."""
     state = session.state
-    writer = Writer(session, asked.run_id, since, asked.messages)
+    encoder = RunEventEncoder(session, run_input.run_id, first_position, run_input.messages)
     if not state.facts:
-        for event in writer.nothing():
+        for event in encoder.encode_empty_run():
             yield event
         return
-    if _ids(asked.messages, new) != _ids(messages_before(state, session.workflow.definition.graph, since)):
-        yield writer.snapshot(since, new)
-    yield _state_of(session, asked)
-    until = state.length
-    if retried:
-        until += 1
-        await session.wake()  # who runs it again wants it tried again
-    async with aclosing(moments(session, since, until)) as told:
-        async for moment in told:
-            for event in writer.told(moment):
+    recorded_messages = build_messages(state, session.workflow.definition.graph, first_position)
+    if _message_ids(run_input.messages, new_messages) != _message_ids(recorded_messages):
+        yield encoder.make_snapshot(first_position, new_messages)
+    yield _make_state_snapshot(session, run_input)
+    min_length = state.length
+    if is_retry:
+        min_length += 1
+        await session.wake()
+    async with aclosing(moments(session, first_position, min_length)) as stream:
+        async for moment in stream:
+            for event in encoder.encode(moment):
                 if event.type in ("RUN_FINISHED", "RUN_ERROR"):
-                    yield _state_of(session, asked)
+                    yield _make_state_snapshot(session, run_input)
                 yield event
 
 
-async def _session(serving: Serving, workflow: str, id: str) -> Submitted:
+async def _find_or_create_session(registry: SessionRegistry, workflow: str, id: str) -> EngineSession:
     try:
-        session = await serving.session(id)
+        session = await registry.find_session(id)
     except UnknownLedger:
-        return serving.drivable(await serving.begin(workflow, id).refresh())
+        return registry.require_drivable(await registry.create_session(workflow, id).refresh())
     if session.state.workflow != workflow:
-        raise BadInput(f"thread {id!r} belongs to workflow {session.state.workflow!r}, not to {workflow!r}", do="begin another thread")
-    return serving.drivable(session)
+        raise BadInput(f"thread {id!r} belongs to workflow {session.state.workflow!r}, not to {workflow!r}", do="use another thread id")
+    return registry.require_drivable(session)
 
 
-def _ids(messages: list[Message], without: list[UserMessage] | None = None) -> list[str]:
-    new = {each.id for each in without or []}
-    return [each.id for each in messages if each.role in OF_THE_CONVERSATION and each.id not in new]
+def _message_ids(messages: list[Message], excluded: list[UserMessage] | None = None) -> list[str]:
+    excluded_ids = {each.id for each in excluded or []}
+    return [each.id for each in messages if each.role in SNAPSHOT_ROLES and each.id not in excluded_ids]
 
 
-def _state_of(session: Session, asked: RunAgentInput) -> StateSnapshotEvent:
-    """Where the session is, beside whatever state the client has."""
+def _make_state_snapshot(session: Session, run_input: RunAgentInput) -> StateSnapshotEvent:
+    """Return the client's state, with the state of the session added as `legato`."""
     graph = session.workflow.definition.graph
-    told = {"workflow": graph.name, "agent": in_control(session.state, graph), "status": session.status}
-    return StateSnapshotEvent(snapshot={**(asked.state if isinstance(asked.state, dict) else {}), "legato": told})
+    session_state = {"workflow": graph.name, "agent": find_active_agent(session.state, graph), "status": session.status}
+    return StateSnapshotEvent(snapshot={**(run_input.state if isinstance(run_input.state, dict) else {}), "legato": session_state})
 
 
-def _parts(message: UserMessage) -> Any:
+def _read_parts(message: UserMessage) -> Any:
     if isinstance(message.content, str):
         return message.content
-    return [_part(part) for part in message.content]
+    return [_read_part(part) for part in message.content]
 
 
-def _part(part: Any) -> Any:
+def _read_part(part: Any) -> Any:
     if isinstance(part, TextPart):
         return part.text
     if not isinstance(part, (ImagePart, DocumentPart)):
-        raise BadInput(f"{part.type!r} is no part that can be said", expected="text, an image or a document")
+        raise BadInput(f"a message cannot have a part of type {part.type!r}", expected="text, an image or a document")
     source = part.source
     if isinstance(source, UrlSource):
         if not source.value.startswith(("https://", "http://")):
-            raise BadInput("an address begins with https://", found=repr(source.value)[:80])
+            raise BadInput("a URL must begin with https:// or http://", found=repr(source.value)[:80])
         return image(source.value) if isinstance(part, ImagePart) else file(source.value)
     if not isinstance(source, DataSource):
-        raise BadInput("a handle of a provider's means nothing here", do="send the bytes, or an address")
+        raise BadInput("file ids of providers are unknown here", do="send the bytes, or a URL")
     content = decode_attachment(source.value)
     if isinstance(part, DocumentPart):
         return file(content, media_type=source.mime_type)
     if not source.mime_type.startswith("image/"):
-        raise BadInput("this is no picture", found=source.mime_type[:80])
+        raise BadInput("this is not an image type", found=source.mime_type[:80])
     return image(content, source.mime_type)

@@ -1,7 +1,4 @@
-"""The conversation as AG-UI's messages. May know: the state. Decides: what a client has that has everything.
-
-In conversational order: what users said, what agents said with the calls that they made, and what came of these.
-"""
+"""The whole conversation as AG-UI's messages: messages of users and agents, calls, and their outputs, in conversational order."""
 
 from __future__ import annotations
 
@@ -11,66 +8,70 @@ from ag_ui.core import AssistantMessage, FunctionCall, Message, ToolCall, ToolMe
 
 from legato.core.facts import Call, GuardrailJudged, MessageReceived
 from legato.core.groups import Group
-from legato.core.messages import text_of
-from legato.core.secret_arguments import masked
+from legato.core.messages import render_content
+from legato.core.secret_arguments import mask_arguments
 from legato.core.state import State
-from legato.core.workflow_graph import Graph
-from legato.inspection.hiding import shown_output
-from legato.server.agui.names import Control, call_id, output_id, said_id, spoken_id
+from legato.core.workflow_graph import WorkflowGraph
+from legato.inspection.secret_masks import mask_output
+from legato.server.agui.ids import SubagentTracker, make_agent_message_id, make_call_id, make_output_id, make_user_message_id
 
 
-def messages_before(state: State, graph: Graph, length: int) -> list[Message]:
-    """All messages among the first `length` facts."""
+def build_messages(state: State, graph: WorkflowGraph, length: int) -> list[Message]:
+    """Return all messages in the first `length` facts."""
     answers = {
         fact.position: (at, fact)
         for at, fact in enumerate(state.facts[:length])
         if isinstance(fact, GuardrailJudged) and fact.kind == "input" and fact.stop
     }
-    control, messages, replies = Control(graph), list[Message](), _numbers(state)
-    for group in (*state.groups, *state.tail, *state.waiting):
+    subagents, messages, replies = SubagentTracker(graph), list[Message](), _reply_numbers(state)
+    for group in (*state.groups, *state.new_messages, *state.unchecked_messages):
         if group.position >= length:
             continue
         if group.kind == "said":
             fact = state.facts[group.position]
             assert isinstance(fact, MessageReceived)
-            id = said_id(state, group.position, fact.key)
-            messages.append(UserMessage(id=id, content=text_of(fact.content)))
-            if group.position in answers:  # a guardrail withheld it, and answered in its own words
+            id = make_user_message_id(state, group.position, fact.key)
+            messages.append(UserMessage(id=id, content=render_content(fact.content)))
+            if group.position in answers:  # a guardrail blocked it, and answered
                 at, judged = answers[group.position]
-                messages.append(AssistantMessage(id=spoken_id(state, -1, at), content=judged.words, name=judged.by or None))
+                messages.append(
+                    AssistantMessage(id=make_agent_message_id(state, -1, at), content=judged.reason, name=judged.guardrail or None)
+                )
         elif group.fact is not None and not group.rejected:
-            agent = control.upto(state, group.position).of(group.agent)
-            messages.extend(_reply(state, graph, group, replies[group.position], agent, length))
+            subagent = subagents.advance_to(state, group.position).find_subagent(group.agent)
+            messages.extend(_build_reply(state, graph, group, replies[group.position], subagent, length))
     return messages
 
 
-def _numbers(state: State) -> dict[int, int]:
-    """The number of each reply, by its position."""
+def _reply_numbers(state: State) -> dict[int, int]:
+    """Return the number of each reply, by its position."""
     positions = sorted(group.position for group in state.groups if group.kind == "reply")
     return {position: number for number, position in enumerate(positions)}
 
 
-def _reply(state: State, graph: Graph, group: Group, number: int, subagent: str | None, length: int) -> Iterator[Message]:
+def _build_reply(state: State, graph: WorkflowGraph, group: Group, number: int, subagent: str | None, length: int) -> Iterator[Message]:
     assert group.fact is not None
     calls = [
-        ToolCall(id=call_id(state, call.ref), function=FunctionCall(name=call.call.tool, arguments=_shown(call.call, group, graph)))
+        ToolCall(
+            id=make_call_id(state, call.ref), function=FunctionCall(name=call.call.tool, arguments=_mask_arguments(call.call, group, graph))
+        )
         for call in group.calls
     ]
-    words = group.public_words
-    if words or calls:
+    text = group.public_text
+    if text or calls:
         yield AssistantMessage(
-            id=spoken_id(state, number, group.position),
-            content=words or None,
+            id=make_agent_message_id(state, number, group.position),
+            content=text or None,
             tool_calls=calls or None,
             name=group.agent,
             subagent_run_id=subagent,
         )
     for call in group.calls:
         if call.output is not None and call.output.position < length:
-            content = text_of(shown_output(call, graph.secrets(group.agent, call.call.tool, group.options)))
-            id = output_id(state, call.ref)
-            yield ToolMessage(id=id, content=content, tool_call_id=call_id(state, call.ref), subagent_run_id=subagent)
+            content = render_content(mask_output(call, graph.find_secret_arguments(group.agent, call.call.tool, group.options)))
+            id = make_output_id(state, call.ref)
+            yield ToolMessage(id=id, content=content, tool_call_id=make_call_id(state, call.ref), subagent_run_id=subagent)
 
 
-def _shown(call: Call, group: Group, graph: Graph) -> str:
-    return masked(call.arguments, graph.secrets(group.agent, call.tool, group.options))
+def _mask_arguments(call: Call, group: Group, graph: WorkflowGraph) -> str:
+    return mask_arguments(call.arguments, graph.find_secret_arguments(group.agent, call.tool, group.options))

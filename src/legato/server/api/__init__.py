@@ -1,1 +1,1 @@
-"""The API's endpoints: `table.py` what one is, `shapes.py` what goes in and out, the others what they do."""
+"""Legato's HTTP API: endpoint definitions (`endpoints.py`), request and response types (`api_types.py`) and the routes."""

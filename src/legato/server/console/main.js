@@ -1,156 +1,156 @@
-/** The page. May know: every room. Decides: which room is shown, and who may be here. */
+/** The entry point: login, routing between pages, and global keyboard shortcuts. */
 
+import { errorPanel } from "./components/notices.js";
+import { themeButton } from "./components/theme_button.js";
+import { onUnauthorized, requestJson } from "./lib/api.js";
+import { byId, focusedElement, setChildren } from "./lib/dom.js";
+import { navigate, parseRoute } from "./lib/routes.js";
+import { bindKey, listenForKeys } from "./lib/shortcuts.js";
+import { clearToken, getToken, loadToken } from "./lib/token.js";
 import { Palette } from "./model/palette.js";
-import { forget, taken, token } from "./parts/access.js";
-import { ask, onStranger } from "./parts/api.js";
-import { byId, focused, show } from "./parts/dom.js";
-import { bind, listen } from "./parts/keys.js";
-import { failure } from "./parts/notices.js";
-import { go, read } from "./parts/routes.js";
-import { themeButton } from "./parts/theme.js";
-import { door } from "./rooms/door.js";
-import { openHelp } from "./rooms/help.js";
-import { HouseRoom } from "./rooms/house.js";
-import { InboxCount, InboxRoom } from "./rooms/inbox.js";
-import { SessionRoom } from "./rooms/session.js";
-import { Shelf } from "./rooms/sessions.js";
+import { openHelpDialog } from "./pages/help_dialog.js";
+import { HomePage } from "./pages/home.js";
+import { InboxPage, InboxPoller } from "./pages/inbox.js";
+import { loginForm } from "./pages/login.js";
+import { SessionPage } from "./pages/session.js";
+import { SessionList } from "./pages/session_list.js";
 
-/** What rooms share. */
-const page = {
-  about: /** @type {any} */ (null), // what the server says of itself
+/** State that the pages share. */
+const app = {
+  serverInfo: /** @type {any} */ (null), // the server's description of itself
   palettes: new Map(),
-  workflow: (name) => page.about.workflows.find((workflow) => workflow.name === name) ?? null,
+  workflow: (name) => app.serverInfo.workflows.find((workflow) => workflow.name === name) ?? null,
   palette(name) {
-    if (!page.palettes.has(name)) page.palettes.set(name, new Palette(page.workflow(name)?.agents.map((agent) => agent.name)));
-    return page.palettes.get(name);
+    if (!app.palettes.has(name)) app.palettes.set(name, new Palette(app.workflow(name)?.agents.map((agent) => agent.name)));
+    return app.palettes.get(name);
   },
-  /** What the tab is called: how much waits, and where one is. */
-  retitle() {
-    const waiting = page.inbox?.found?.requests.length ?? 0;
-    document.title = `${waiting ? `(${waiting}) ` : ""}${room?.title ?? "Sessions"} · Legato`;
+  /** Show the number of pending requests and the page's title in the browser tab. */
+  updateTitle() {
+    const pending = app.inbox?.result?.requests.length ?? 0;
+    document.title = `${pending ? `(${pending}) ` : ""}${currentPage?.title ?? "Sessions"} · Legato`;
   },
   reload() {
-    leave();
-    arrive();
+    leavePage();
+    showRoute();
   },
 };
 
-const narrow = matchMedia("(max-width: 760px)"); // as style.css has it
-let room = null;
-let named = "";
+const narrow = matchMedia("(max-width: 760px)"); // the same width as in style.css
+let currentPage = null;
+let currentName = "";
 
-function leave() {
-  room?.close();
-  room = null;
-  named = "";
+function leavePage() {
+  currentPage?.close();
+  currentPage = null;
+  currentName = "";
 }
 
-/** Be where the address says. */
-function arrive() {
+/** Show the page of the address. */
+function showRoute() {
   if (location.hash.startsWith("#token=")) {
-    taken();
-    enter();
+    loadToken();
+    start();
     return;
   }
-  if (!page.about) return;
-  const place = read();
-  const [first = "sessions", id] = place.steps;
+  if (!app.serverInfo) return;
+  const route = parseRoute();
+  const [first = "sessions", id] = route.steps;
   const isSession = first === "sessions" && id !== undefined;
-  const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "house";
-  document.body.dataset.at = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
-  landmarks();
-  const [here, elsewhere] = name === "inbox" ? ["to-inbox", "to-sessions"] : ["to-sessions", "to-inbox"];
-  byId(here).setAttribute("aria-current", "page");
-  byId(elsewhere).removeAttribute("aria-current");
-  page.shelf.mark(isSession ? id : "");
-  if (name !== named) {
-    const first_time = named === "";
-    leave();
-    named = name;
-    room = isSession ? new SessionRoom(page, id) : name === "inbox" ? new InboxRoom(page) : new HouseRoom(page);
-    show(byId("room"), room.element);
-    page.retitle();
-    if (!first_time) room.heading?.focus({ preventScroll: true });
+  const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "home";
+  document.body.dataset.page = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
+  updateLandmarks();
+  const [current, other] = name === "inbox" ? ["to-inbox", "to-sessions"] : ["to-sessions", "to-inbox"];
+  byId(current).setAttribute("aria-current", "page");
+  byId(other).removeAttribute("aria-current");
+  app.sessionList.setCurrent(isSession ? id : "");
+  if (name !== currentName) {
+    const isFirst = currentName === "";
+    leavePage();
+    currentName = name;
+    currentPage = isSession ? new SessionPage(app, id) : name === "inbox" ? new InboxPage(app) : new HomePage(app);
+    setChildren(byId("page"), currentPage.element);
+    app.updateTitle();
+    if (!isFirst) currentPage.heading?.focus({ preventScroll: true });
   }
-  room.arrive(place);
+  currentPage.showRoute(route);
 }
 
-/** Where there is room for one of them, the list of sessions is the main thing on its page: so it is called, for those who hear it. */
-function landmarks() {
-  const alone = narrow.matches && document.body.dataset.at === "sessions";
-  const heading = byId("shelf").querySelector("h2");
-  if (alone) {
-    byId("shelf").setAttribute("role", "main");
+/** Set the landmarks for screen readers: on narrow screens the list of sessions is the main content of its page. */
+function updateLandmarks() {
+  const isMain = narrow.matches && document.body.dataset.page === "sessions";
+  const heading = byId("sidebar").querySelector("h2");
+  if (isMain) {
+    byId("sidebar").setAttribute("role", "main");
     heading?.setAttribute("aria-level", "1");
   } else {
-    byId("shelf").removeAttribute("role");
+    byId("sidebar").removeAttribute("role");
     heading?.removeAttribute("aria-level");
   }
 }
 
-async function enter() {
-  delete document.body.dataset.closed;
+async function start() {
+  delete document.body.dataset.login;
   try {
-    page.about = await ask("api");
+    app.serverInfo = await requestJson("api");
   } catch (error) {
-    if (error.status !== 401) show(byId("room"), failure(error, enter));
+    if (error.status !== 401) setChildren(byId("page"), errorPanel(error, start));
     return;
   }
-  const { store } = page.about;
-  byId("place").textContent = store.includes("://") ? store : store.split("/").at(-1); // of a file, its name: all of it is in the title
-  byId("place").title = `Legato ${page.about.legato}, ${page.about.store}`;
-  page.palettes.clear();
-  page.shelf ??= new Shelf(page, byId("shelf"));
-  page.inbox ??= new InboxCount(byId("inbox-count"));
-  page.inbox.listeners.add(page.retitle);
-  page.shelf.look();
-  page.inbox.look();
-  leave();
-  arrive();
+  const { store } = app.serverInfo;
+  byId("store-name").textContent = store.includes("://") ? store : store.split("/").at(-1); // the name of a file; its path is in the title
+  byId("store-name").title = `Legato ${app.serverInfo.legato}, ${app.serverInfo.store}`;
+  app.palettes.clear();
+  app.sessionList ??= new SessionList(app, byId("sidebar"));
+  app.inbox ??= new InboxPoller(byId("inbox-count"));
+  app.inbox.listeners.add(app.updateTitle);
+  app.sessionList.poll();
+  app.inbox.poll();
+  leavePage();
+  showRoute();
 }
 
-/** Nobody knows this token: ask for another. */
-function strangers() {
-  if (document.body.dataset.closed) return;
-  const refused = token() !== "";
-  forget();
-  leave();
-  document.body.dataset.closed = "yes";
-  show(byId("room"), door(refused, enter));
+/** Ask for a token after the server refused the current one, or if there is none. */
+function askForToken() {
+  if (document.body.dataset.login) return;
+  const wasRefused = getToken() !== "";
+  clearToken();
+  leavePage();
+  document.body.dataset.login = "yes";
+  setChildren(byId("page"), loginForm(wasRefused, start));
 }
 
-function keys() {
-  bind("?", () => openHelp(page));
-  bind("t", () => byId("theme").click());
-  bind("g s", () => {
-    go("sessions");
-    page.shelf?.move(0);
+function bindKeys() {
+  bindKey("?", () => openHelpDialog(app));
+  bindKey("t", () => byId("theme").click());
+  bindKey("g s", () => {
+    navigate("sessions");
+    app.sessionList?.moveFocus(0);
   });
-  bind("g i", () => go("inbox"));
-  bind("n", () => go("begin"));
-  bind("/", () => {
-    if (document.body.dataset.at !== "sessions" && innerWidth < 760) go("sessions");
-    page.shelf?.focusSearch();
+  bindKey("g i", () => navigate("inbox"));
+  bindKey("n", () => navigate("begin"));
+  bindKey("/", () => {
+    if (document.body.dataset.page !== "sessions" && innerWidth < 760) navigate("sessions");
+    app.sessionList?.focusSearch();
   });
-  bind("j", () => {
-    page.shelf?.move(1);
+  bindKey("j", () => {
+    app.sessionList?.moveFocus(1);
   });
-  bind("k", () => {
-    page.shelf?.move(-1);
+  bindKey("k", () => {
+    app.sessionList?.moveFocus(-1);
   });
-  bind("Escape", () => {
-    focused()?.blur();
+  bindKey("Escape", () => {
+    focusedElement()?.blur();
   });
-  listen();
+  listenForKeys();
 }
 
 themeButton(byId("theme"));
-byId("help").addEventListener("click", () => openHelp(page));
-byId("skip").addEventListener("click", () => byId("room").focus());
-onStranger(strangers);
-keys();
-addEventListener("hashchange", arrive);
-narrow.addEventListener("change", landmarks);
-taken();
-if (token()) enter();
-else strangers();
+byId("help").addEventListener("click", () => openHelpDialog(app));
+byId("skip").addEventListener("click", () => byId("page").focus());
+onUnauthorized(askForToken);
+bindKeys();
+addEventListener("hashchange", showRoute);
+narrow.addEventListener("change", updateLandmarks);
+loadToken();
+if (getToken()) start();
+else askForToken();

@@ -1,7 +1,7 @@
-"""Served workflows behind OpenAI's APIs, so that any client of those can talk to them. May know: HTTP. Decides: which path does what.
+"""OpenAI's Responses, Conversations and Chat Completions APIs over the served workflows: the routes.
 
-`asked.py` and `content.py` read what clients send, `turns.py` finds the session and gives it to it, `responses.py` and `chat.py` tell the
-answer, whole and streamed, in the `shapes.py` of either API.
+`parsed_requests.py` and `input_items.py` decode requests, `turns.py` finds the session and submits the input, `responses.py` and `chat.py`
+build the response, whole or streamed, from the objects in `api_objects.py`.
 """
 
 from __future__ import annotations
@@ -16,143 +16,150 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from legato.server.answering import Refused, answer
-from legato.server.api.table import route_to
-from legato.server.error_shapes import openai_error
-from legato.server.limits import one_more_stream
-from legato.server.openai import conversations
-from legato.server.openai.asked import chat_asked, path_part, responses_asked
-from legato.server.openai.chat import Completing
-from legato.server.openai.errors import Wrong, error_line
-from legato.server.openai.responses import Responding
-from legato.server.openai.turns import Turn, begun, response_named, workflow_named
-from legato.server.serving import Serving
-from legato.server.streams import Lines, Waiting
+from legato.server.api.endpoints import make_route
+from legato.server.error_formats import openai_error_response
+from legato.server.http_errors import RequestRefused, json_response
+from legato.server.openai import conversation_routes
+from legato.server.openai.chat import ChatCompletionBuilder
+from legato.server.openai.errors import InvalidRequest, encode_error_event
+from legato.server.openai.parsed_requests import parse_chat_request, parse_responses_request, read_path_part
+from legato.server.openai.responses import ResponseBuilder
+from legato.server.openai.turns import ResponseTurn, find_turn_or_404, find_workflow, start_turn
+from legato.server.request_limits import count_stream
+from legato.server.session_registry import SessionRegistry
+from legato.server.streaming_responses import DeferredResponse, EventStreamResponse
 
-Does = Callable[[Serving, Request], Awaitable[ASGIApp]]
+Handler = Callable[[SessionRegistry, Request], Awaitable[ASGIApp]]
 
 
-def routes(serving: Serving) -> list[Route]:
-    """The paths of both APIs."""
-    paths: list[tuple[str, str, Does]] = [
-        ("GET", "/v1/models", _models),
-        ("GET", "/v1/models/{name}", _model),
-        ("POST", "/v1/responses", _respond),
-        ("POST", "/v1/responses/input_tokens", conversations.count_input_tokens),
-        ("GET", "/v1/responses/{id}", _look),
-        ("DELETE", "/v1/responses/{id}", conversations.delete_response),
-        ("POST", "/v1/responses/{id}/cancel", _cancel),
-        ("GET", "/v1/responses/{id}/input_items", conversations.list_input_items),
-        ("POST", "/v1/conversations", conversations.create_conversation),
-        ("GET", "/v1/conversations/{id}", conversations.retrieve_conversation),
-        ("POST", "/v1/conversations/{id}", conversations.update_conversation),
-        ("DELETE", "/v1/conversations/{id}", conversations.delete_conversation),
-        ("GET", "/v1/conversations/{id}/items", conversations.list_conversation_items),
-        ("POST", "/v1/conversations/{id}/items", conversations.create_conversation_items),
-        ("GET", "/v1/conversations/{id}/items/{item}", conversations.retrieve_conversation_item),
-        ("DELETE", "/v1/conversations/{id}/items/{item}", conversations.delete_conversation_item),
-        ("POST", "/v1/chat/completions", _complete),
+def make_routes(registry: SessionRegistry) -> list[Route]:
+    """Return the routes of all of OpenAI's APIs that are served."""
+    paths: list[tuple[str, str, Handler]] = [
+        ("GET", "/v1/models", _list_models),
+        ("GET", "/v1/models/{name}", _get_model),
+        ("POST", "/v1/responses", _create_response),
+        ("POST", "/v1/responses/input_tokens", conversation_routes.count_input_tokens),
+        ("GET", "/v1/responses/{id}", _retrieve_response),
+        ("DELETE", "/v1/responses/{id}", conversation_routes.delete_response),
+        ("POST", "/v1/responses/{id}/cancel", _cancel_response),
+        ("GET", "/v1/responses/{id}/input_items", conversation_routes.list_input_items),
+        ("POST", "/v1/conversations", conversation_routes.create_conversation),
+        ("GET", "/v1/conversations/{id}", conversation_routes.retrieve_conversation),
+        ("POST", "/v1/conversations/{id}", conversation_routes.update_conversation),
+        ("DELETE", "/v1/conversations/{id}", conversation_routes.delete_conversation),
+        ("GET", "/v1/conversations/{id}/items", conversation_routes.list_conversation_items),
+        ("POST", "/v1/conversations/{id}/items", conversation_routes.create_conversation_items),
+        ("GET", "/v1/conversations/{id}/items/{item}", conversation_routes.retrieve_conversation_item),
+        ("DELETE", "/v1/conversations/{id}/items/{item}", conversation_routes.delete_conversation_item),
+        ("POST", "/v1/chat/completions", _create_chat_completion),
     ]
-    return [route_to(method, path, update_wrapper(partial(does, serving), does)) for method, path, does in paths]
+    return [make_route(method, path, update_wrapper(partial(handler, registry), handler)) for method, path, handler in paths]
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
-async def _models(serving: Serving, request: Request) -> ASGIApp:
-    """List the workflows, as models."""
-    return answer({"object": "list", "data": [_as_model(name) for name in serving.workflows]})
+async def _list_models(registry: SessionRegistry, request: Request) -> ASGIApp:
+    """List the workflows as models."""
+    return json_response({"object": "list", "data": [_make_model_object(name) for name in registry.workflows]})
 
 
-async def _model(serving: Serving, request: Request) -> ASGIApp:
-    """Look at one workflow, as a model."""
-    return answer(_as_model(workflow_named(serving, path_part(request, "name")).name))
+async def _get_model(registry: SessionRegistry, request: Request) -> ASGIApp:
+    """Retrieve one workflow as a model."""
+    return json_response(_make_model_object(find_workflow(registry, read_path_part(request, "name")).name))
 
 
-def _as_model(name: str) -> dict[str, Any]:
+def _make_model_object(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "legato"}
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------
 
 
-async def _respond(serving: Serving, request: Request) -> ASGIApp:
-    """Say or decide something, and answer with a response."""
-    body, ask = await responses_asked(request)
+async def _create_response(registry: SessionRegistry, request: Request) -> ASGIApp:
+    """Create a response to a message or to answers of pending requests."""
+    body, parsed = await parse_responses_request(request)
     if body.stream:
-        one_more_stream(request.scope)
-    turn = await begun(serving, ask)
-    responding = Responding(turn, body, ask.ignored)
+        count_stream(request.scope)
+    turn = await start_turn(registry, parsed)
+    builder = ResponseBuilder(turn, body, parsed.ignored_fields)
     if body.stream:
-        return _streamed(serving, turn, responding.stream())
+        return _stream(registry, turn, builder.stream())
     if body.background:
-        return answer(await responding.whole(), headers=_session_of(turn))
-    return _rested(serving, turn, responding.whole)
+        return json_response(await builder.build(), headers=_session_header(turn))
+    return _respond_when_idle(registry, turn, builder.build)
 
 
-async def _look(serving: Serving, request: Request) -> ASGIApp:
-    """Look at a response, whole or streamed again."""
-    turn = await response_named(serving, path_part(request, "id"))
-    responding = Responding(turn)
-    asked = dict(request.query_params)
-    if asked.pop("stream", "false") != "true":
-        return answer(await responding.whole(), headers=_session_of(turn))
-    if "starting_after" in asked:
-        raise Wrong("starting_after", "pieces of words are not numbered twice alike", do="read the response from its beginning")
-    return _streamed(serving, turn, responding.stream())
+async def _retrieve_response(registry: SessionRegistry, request: Request) -> ASGIApp:
+    """Retrieve a response, whole or streamed again."""
+    turn = await find_turn_or_404(registry, read_path_part(request, "id"))
+    builder = ResponseBuilder(turn)
+    query = request.query_params
+    if query.get("stream", "false") != "true":
+        return json_response(await builder.build(), headers=_session_header(turn))
+    if "starting_after" in query:
+        raise InvalidRequest(
+            "starting_after", "text deltas are not numbered the same way twice", do="stream the response from its beginning"
+        )
+    return _stream(registry, turn, builder.stream())
 
 
-async def _cancel(serving: Serving, request: Request) -> ASGIApp:
-    """Stop what the conversation of a response is doing."""
-    turn = await response_named(serving, path_part(request, "id"))
+async def _cancel_response(registry: SessionRegistry, request: Request) -> ASGIApp:
+    """Cancel the work in the conversation of a response."""
+    turn = await find_turn_or_404(registry, read_path_part(request, "id"))
     await turn.session.cancel("cancelled by a client")
-    return answer(await Responding(await response_named(serving, path_part(request, "id"))).whole(), headers=_session_of(turn))
+    turn = await find_turn_or_404(registry, read_path_part(request, "id"))
+    return json_response(await ResponseBuilder(turn).build(), headers=_session_header(turn))
 
 
 # -- chat --------------------------------------------------------------------------------------------------------------
 
 
-async def _complete(serving: Serving, request: Request) -> ASGIApp:
-    """Say something, and answer with a chat completion."""
-    body, ask = await chat_asked(request)
+async def _create_chat_completion(registry: SessionRegistry, request: Request) -> ASGIApp:
+    """Create a chat completion."""
+    body, parsed = await parse_chat_request(request)
     if body.stream:
-        one_more_stream(request.scope)
-    turn = await begun(serving, ask)
-    completing = Completing(turn, ask.ignored)
+        count_stream(request.scope)
+    turn = await start_turn(registry, parsed)
+    builder = ChatCompletionBuilder(turn, parsed.ignored_fields)
     if body.stream:
-        lines = completing.stream(bool(body.stream_options and body.stream_options.include_usage))
-        return _streamed(serving, turn, lines, numbered=False)
-    return _rested(serving, turn, completing.whole)
+        lines = builder.stream(bool(body.stream_options and body.stream_options.include_usage))
+        return _stream(registry, turn, lines, has_sequence_numbers=False)
+    return _respond_when_idle(registry, turn, builder.build)
 
 
-# -- both --------------------------------------------------------------------------------------------------------------
+# -- shared ------------------------------------------------------------------------------------------------------------
 
 
-def _session_of(turn: Turn) -> dict[str, str]:
-    """So that a client which looks at nothing else knows where it is. Ids that headers cannot have are in the answer."""
+def _session_header(turn: ResponseTurn) -> dict[str, str]:
+    """Return a header with the session id. Ids that headers cannot contain are only in the body."""
     id = turn.session.id
     return {"legato-session": id} if id.isascii() and id.isprintable() and id == id.strip() else {}
 
 
-def _rested(serving: Serving, turn: Turn, whole: Callable[[], Awaitable[dict[str, Any]]]) -> ASGIApp:
-    """The whole answer, when it is over."""
+def _respond_when_idle(registry: SessionRegistry, turn: ResponseTurn, build: Callable[[], Awaitable[dict[str, Any]]]) -> ASGIApp:
+    """Return a response that is built once the session is idle."""
 
-    async def rested() -> ASGIApp:
+    async def make_response() -> ASGIApp:
         try:
-            code, error = turn.failure(await turn.rest())
-            return openai_error(_failed(code, error, turn)) if error else answer(await whole(), headers=_session_of(turn))
+            code, error = turn.find_failure(await turn.wait_until_idle())
+            if error:
+                return openai_error_response(_make_failure(code, error, turn))
+            return json_response(await build(), headers=_session_header(turn))
         except Exception as error:
-            return openai_error(error)
+            return openai_error_response(error)
 
-    return Waiting(rested, serving.closing)
-
-
-def _streamed(serving: Serving, turn: Turn, lines: AsyncGenerator[bytes, None], *, numbered: bool = True) -> ASGIApp:
-    return Lines(_with_error(lines, numbered), serving.closing, _session_of(turn))
+    return DeferredResponse(make_response, registry.closing)
 
 
-async def _with_error(lines: AsyncGenerator[bytes, None], numbered: bool) -> AsyncGenerator[bytes, None]:
-    """The lines; and why there are no more, if something went wrong among them. `numbered`: each is an event that has its number."""
+def _stream(
+    registry: SessionRegistry, turn: ResponseTurn, lines: AsyncGenerator[bytes, None], *, has_sequence_numbers: bool = True
+) -> ASGIApp:
+    return EventStreamResponse(_with_error_event(lines, has_sequence_numbers), registry.closing, _session_header(turn))
+
+
+async def _with_error_event(lines: AsyncGenerator[bytes, None], has_sequence_numbers: bool) -> AsyncGenerator[bytes, None]:
+    """Yield the lines, and an error event if producing them fails. `has_sequence_numbers`: every event has its number."""
     number = 0
     try:
         async with aclosing(lines):
@@ -160,10 +167,10 @@ async def _with_error(lines: AsyncGenerator[bytes, None], numbered: bool) -> Asy
                 yield line
                 number += 1
     except Exception as error:
-        told = msgspec.json.decode(openai_error(error).body)["error"]
-        yield error_line(told, **({"type": "error", "sequence_number": number} if numbered else {}))
+        fields = msgspec.json.decode(openai_error_response(error).body)["error"]
+        yield encode_error_event(fields, **({"type": "error", "sequence_number": number} if has_sequence_numbers else {}))
 
 
-def _failed(code: str, error: str, turn: Turn) -> Refused:
-    again = "; with the same Idempotency-Key, it is tried again" if code == "model_failed" else ""
-    return Refused(502, code, error, do=f"what was said is kept in session {turn.session.id!r}{again}")
+def _make_failure(code: str, error: str, turn: ResponseTurn) -> RequestRefused:
+    again = "; send it again with the same Idempotency-Key to retry" if code == "model_failed" else ""
+    return RequestRefused(502, code, error, do=f"the input is kept in session {turn.session.id!r}{again}")

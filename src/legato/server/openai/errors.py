@@ -1,4 +1,4 @@
-"""What is wrong with a request to OpenAI's APIs, and an error in the middle of a stream."""
+"""Errors of OpenAI's APIs: invalid requests, and errors within a stream."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from legato.server.answering import Refused
+from legato.server.http_errors import RequestRefused
 
 
-class Wrong(Refused):
-    """Something in a request that cannot be used; `param` says what."""
+class InvalidRequest(RequestRefused):
+    """A request with a parameter that cannot be used; `param` names it."""
 
     def __init__(
         self, param: str, summary: str, *, code: str = "invalid_value", status: int = 400, expected: str = "", do: str = ""
@@ -19,6 +19,6 @@ class Wrong(Refused):
         self.param = param
 
 
-def error_line(told: dict[str, Any], **about: Any) -> bytes:
-    """An error in the middle of a stream: the last thing that is told. Clients raise it."""
-    return b"event: error\ndata: %s\n\n" % msgspec.json.encode({**about, "error": told})
+def encode_error_event(error: dict[str, Any], **extra_fields: Any) -> bytes:
+    """Encode an error within a stream. It is the last event, and clients raise it."""
+    return b"event: error\ndata: %s\n\n" % msgspec.json.encode({**extra_fields, "error": error})

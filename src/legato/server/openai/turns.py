@@ -1,8 +1,8 @@
-"""Where a request goes on. May know: sessions, and how responses are named. Decides: in which session it is said, and what is its answer.
+"""The turn of a session that belongs to a response: finding it, and starting a new one with the input of a request.
 
-A response is named by a session and a position: it is what was recorded after that, until the session rested. So nothing is kept beside
-the ledger. To go on after a response is to go on in its session, if nobody said or decided anything there since; and else to fork it there,
-which is what a chain of responses means: the other branch stays as it is.
+A response is identified by a session and the position of its input: its output is everything recorded after that, until the session was
+idle. So nothing is stored besides the ledger. A request that continues a response goes to the same session if it had no other input since.
+Otherwise the session is forked after the response, and its other branch stays as it is.
 """
 
 from __future__ import annotations
@@ -15,50 +15,63 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.digests import digest_bytes
-from legato.core.facts import NO_OPTIONS, AnyFact, Call, CallPaused, Decided, GuardrailJudged, MessageReceived, ModelReplied, RunOptions
+from legato.core.facts import (
+    NO_OPTIONS,
+    AnyFact,
+    Call,
+    CallPaused,
+    Decided,
+    GuardrailJudged,
+    MessageReceived,
+    ModelReplied,
+    RunOptions,
+    TerminationJudged,
+)
 from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.core.state import State
-from legato.engines.contract import Submitted
+from legato.engines.engine import EngineSession
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
-from legato.runtime.clock import fresh_name
+from legato.runtime.clock import new_id
 from legato.runtime.session import Session
-from legato.server.answering import Refused
-from legato.server.naming import decode_session, encode_session, mark, meant
-from legato.server.openai.asked import Answer, Ask
+from legato.server.http_errors import RequestRefused
 from legato.server.openai.client_options import ClientOptions
-from legato.server.openai.content import Item
-from legato.server.openai.errors import Wrong
+from legato.server.openai.errors import InvalidRequest
+from legato.server.openai.input_items import ClientItem
 from legato.server.openai.item_ids import RecordedItems
-from legato.server.serving import Serving
+from legato.server.openai.parsed_requests import ParsedRequest, RequestAnswer
+from legato.server.protocol_ids import decode_request_name, decode_session_id, encode_session_id, ledger_mark
+from legato.server.session_registry import SessionRegistry
 from legato.server.telling import Rested, first_rest, is_input, moments
 from legato.tools import tool_content
 from legato.workflow.workflow import Workflow
 
-_NAMED = re.compile(r"(?:resp_|chatcmpl-)([0-9a-f]{8})_(0|[1-9][0-9]{0,8})_([A-Za-z0-9_-]{2,2200})", re.ASCII)
+_RESPONSE_ID = re.compile(r"(?:resp_|chatcmpl-)([0-9a-f]{8})_(0|[1-9][0-9]{0,8})_([A-Za-z0-9_-]{2,2200})", re.ASCII)
 _ALTCHARS = b"-_"
 
 
-class Turn(Struct, frozen=True):
-    """A response: what is recorded in a session from what was given to it on, the last of it at `after`, until it rests with `until` facts
-    or more."""
+class ResponseTurn(Struct, frozen=True):
+    """A turn of a session: the input of one request, and everything recorded for it until the session is idle.
 
-    session: Submitted
-    after: int
-    until: int
+    `last_input` is the position of the input, or of its last part. The turn ends when the session is idle with `min_length` facts or more.
+    """
 
-    @property
-    def created(self) -> int:
-        """When it was asked for, in seconds."""
-        return self.session.state.facts[self.after].at // 1000
+    session: EngineSession
+    last_input: int
+    min_length: int
 
     @property
-    def since(self) -> int:
-        """Where it begins: several answers that were given at once have keys that say so."""
-        facts, first = self.session.state.facts, self.after
-        parts = _part_key(getattr(facts[first], "key", ""), "")
-        for at in range(self.after - 1, -1, -1):
+    def created_at(self) -> int:
+        """The time of the input, in seconds since the epoch."""
+        return self.session.state.facts[self.last_input].at // 1000
+
+    @property
+    def first_input(self) -> int:
+        """The position of the first part of the input. Several answers of one request have related keys."""
+        facts, first = self.session.state.facts, self.last_input
+        key_prefix = _answer_key(getattr(facts[first], "key", ""), "")
+        for at in range(self.last_input - 1, -1, -1):
             fact = facts[at]
-            if isinstance(fact, Decided) and fact.key.startswith(parts):
+            if isinstance(fact, Decided) and fact.key.startswith(key_prefix):
                 first = at
             elif is_input(fact):
                 break
@@ -67,278 +80,291 @@ class Turn(Struct, frozen=True):
     @property
     def options(self) -> RunOptions:
         """The client's options of the run."""
-        state, fact = self.session.state, self.session.state.facts[self.after]
+        state, fact = self.session.state, self.session.state.facts[self.last_input]
         if isinstance(fact, MessageReceived):
             return fact.options or NO_OPTIONS
-        return state.options_at(self.after)
+        return state.options_at(self.last_input)
 
     async def definitions(self) -> RunDefinitions:
-        """The client's tools, and the schema of the answer that it wants."""
+        """Read the client's tools, and the schema of the requested answer."""
         digest = self.options.digest
         return decode_definitions(await self.session.store.content(self.session.id, digest)) if digest else NO_DEFINITIONS
 
-    def failure(self, rest: Rested) -> tuple[str, str]:
-        """The code and the words of the error that this response ends with; empty if it ends with an answer.
+    def find_failure(self, rest: Rested) -> tuple[str, str]:
+        """Return the code and text of the error that ends this response; empty if it ends with an answer.
 
-        An answer in another format than was asked for is none. People may be asked about it in the session; a client is told at once.
+        A reply that does not have the requested format is an error for the client, even if it is a pending request in the session.
         """
         if rest.error:
             return "model_failed", rest.error
-        if not self.options.judged or rest.status == "cancelled":
+        if not self.options.needs_reply_check or rest.status == "cancelled":
             return "", ""
-        if about := next((request for request in rest.pending if request.limit == "output"), None):
-            return "output_not_accepted", about.prompt
+        if request := next((request for request in rest.pending if request.limit == "output"), None):
+            return "output_not_accepted", request.prompt
         replies = self._find_answers(rest.length) if not rest.pending else []
-        if replies and self.session.state.options_of(replies[-1]).digest != self.options.digest:
-            words = "another message came in this session, and both were answered at once, without what this request asked for"
+        if replies and self.session.state.options_of_reply(replies[-1]).digest != self.options.digest:
+            words = "another message arrived in this session, and both were answered together, without the format of this request"
             return "output_not_accepted", words
         if rest.status == "terminated" and not rest.pending and not replies:
-            return "output_not_accepted", "the conversation ended before it had what this request asked for"
+            return "output_not_accepted", "the conversation ended before it had an answer in the format of this request"
         return "", ""
 
     def _find_answers(self, length: int) -> list[int]:
-        """Find the replies that answer what was given here: not what was said before or, once this has its answer, after it."""
-        facts, first = self.session.state.facts, self.after + 1
+        """Find the replies to this input: not replies requested before it or, once it has an answer, after a later message."""
+        facts, first = self.session.state.facts, self.last_input + 1
         rejected = {fact.position for fact in facts[first:] if isinstance(fact, GuardrailJudged) and fact.kind == "output" and fact.stop}
         later = next((at for at in range(first, length) if isinstance(facts[at], MessageReceived)), length)
-        found: list[int] = []
+        answers: list[int] = []
         for at in range(first, length):
             fact = facts[at]
-            if isinstance(fact, ModelReplied) and fact.upto >= self.after and at not in rejected and (fact.upto < later or not found):
-                found += [] if any(isinstance(item, Call) for item in fact.items) else [at]
-        return found
+            if (
+                isinstance(fact, ModelReplied)
+                and fact.upto >= self.last_input
+                and at not in rejected
+                and (fact.upto < later or not answers)
+            ):
+                answers += [] if any(isinstance(item, Call) for item in fact.items) else [at]
+        return answers
 
-    def has_in_answer(self, position: int, length: int) -> bool:
-        """Tell whether the words at a position are in the answer, as far as the ledger goes that has so many facts.
+    def is_in_answer(self, position: int, length: int) -> bool:
+        """Return True if the text at a position is part of the answer, as of the first `length` facts.
 
-        All are, unless a format was asked for: then only the last reply that answers what was given here is, if it was requested in this
-        format. What agents say beside calls is left out, and so is what they say to others who speak in the session meanwhile.
+        Without a requested format, all text is. With one, only the last reply to this input is, and only if it was requested in this
+        format. Text beside calls, and replies to other messages in the session, are left out.
         """
         if not self.options.typed:
             return True
         state = self.session.state
         fact = state.facts[position]
         if isinstance(fact, ModelReplied):
-            return self._find_answers(length)[-1:] == [position] and state.options_of(position).digest == self.options.digest
-        return not isinstance(fact, GuardrailJudged) or fact.position >= self.after
+            return self._find_answers(length)[-1:] == [position] and state.options_of_reply(position).digest == self.options.digest
+        return not isinstance(fact, (GuardrailJudged, TerminationJudged)) or fact.position >= self.last_input
 
-    def name(self, prefix: str = "resp_") -> str:
-        """Its id."""
-        return f"{prefix}{mark(self.session.state, self.after)}_{self.after}_{encode_session(self.session.id, _ALTCHARS)}"
+    def response_id(self, prefix: str = "resp_") -> str:
+        """Return the id of the response."""
+        mark, session = ledger_mark(self.session.state, self.last_input), encode_session_id(self.session.id, _ALTCHARS)
+        return f"{prefix}{mark}_{self.last_input}_{session}"
 
-    async def rest(self) -> Rested:
-        """Wait until it is over, and say how."""
-        async with aclosing(moments(self.session, self.since, self.until)) as told:
-            return [moment async for moment in told if isinstance(moment, Rested)][-1]
+    async def wait_until_idle(self) -> Rested:
+        """Wait until the turn has ended, and return how."""
+        async with aclosing(moments(self.session, self.first_input, self.min_length)) as stream:
+            return [moment async for moment in stream if isinstance(moment, Rested)][-1]
 
-    async def end(self) -> int:
-        """How many facts belong to it and to what came before: all, unless something was said or decided after it had come to rest."""
+    async def find_end(self) -> int:
+        """Return the number of facts up to the end of this turn: all facts, unless there was other input after the session was idle."""
         facts = self.session.state.facts
-        if not any(map(is_input, facts[self.after + 1 :])):
+        if not any(map(is_input, facts[self.last_input + 1 :])):
             return len(facts)
-        rest = await first_rest(self.session, self.after) or len(facts)
+        rest = await first_rest(self.session, self.last_input) or len(facts)
         return next((at for at in range(rest, len(facts)) if is_input(facts[at])), len(facts))
 
 
-async def turn_named(serving: Serving, name: str) -> Turn:
-    """The response of this id; `UnknownLedger` if there is none."""
-    found = _NAMED.fullmatch(name)
-    if found and (id := decode_session(found[3], _ALTCHARS)):
-        session = serving.drivable(await serving.session(id))
-        turn = Turn(session, int(found[2]), int(found[2]) + 1)
-        if _begins_one(session.state.facts, turn.after) and turn.name(name[: found.start(1)]) == name:
+async def find_turn(registry: SessionRegistry, response_id: str) -> ResponseTurn:
+    """Find the turn of a response; raises `UnknownLedger` if there is no such response."""
+    match = _RESPONSE_ID.fullmatch(response_id)
+    if match and (id := decode_session_id(match[3], _ALTCHARS)):
+        session = registry.require_drivable(await registry.find_session(id))
+        turn = ResponseTurn(session, int(match[2]), int(match[2]) + 1)
+        if _can_start_response(session.state.facts, turn.last_input) and turn.response_id(response_id[: match.start(1)]) == response_id:
             return turn
-    raise UnknownLedger(f"there is no response {name[:200]!r}")
+    raise UnknownLedger(f"there is no response {response_id[:200]!r}")
 
 
-def _begins_one(facts: Sequence[AnyFact], position: int) -> bool:
-    """Whether a response may be named by this position: by something that was given here, or to a conversation that a call waits for."""
+def _can_start_response(facts: Sequence[AnyFact], position: int) -> bool:
+    """Return True if this position is input, or if a paused call could have got input in a child session."""
     return position < len(facts) and (is_input(facts[position]) or any(isinstance(each, CallPaused) for each in facts[: position + 1]))
 
 
-async def response_named(serving: Serving, name: str) -> Turn:
-    """Find the response of this id; refused with 404 if there is none."""
+async def find_turn_or_404(registry: SessionRegistry, response_id: str) -> ResponseTurn:
+    """Find the turn of a response; refused with 404 if there is no such response."""
     try:
-        return await turn_named(serving, name)
+        return await find_turn(registry, response_id)
     except UnknownLedger as unknown:
-        raise Wrong("response_id", unknown.summary, code="response_not_found", status=404) from None
+        raise InvalidRequest("response_id", unknown.summary, code="response_not_found", status=404) from None
 
 
-def workflow_named(serving: Serving, model: str, param: str = "model") -> Workflow:
-    """The workflow that a client takes for a model."""
-    if model not in serving.workflows:
-        served = ", ".join(serving.workflows)
-        raise Wrong(param, f"the model {model[:100]!r} does not exist", code="model_not_found", status=404, expected=served)
-    return serving.workflows[model]
+def find_workflow(registry: SessionRegistry, model: str, param: str = "model") -> Workflow:
+    """Return the workflow that clients name as a model."""
+    if model not in registry.workflows:
+        names = ", ".join(registry.workflows)
+        raise InvalidRequest(param, f"the model {model[:100]!r} does not exist", code="model_not_found", status=404, expected=names)
+    return registry.workflows[model]
 
 
-async def begun(serving: Serving, ask: Ask) -> Turn:
-    """Say and decide what is asked for, where it belongs."""
-    workflow = workflow_named(serving, ask.model)
-    ask.options.check(workflow)
-    if ask.previous:
-        before = await _find_previous(serving, workflow, ask)
-        _find_positions(before.session, ask.recorded)
-        return await _after(serving, workflow, await _with_new_answers(serving, before.session, ask), before)
-    if ask.session:
-        session = await _there(serving, ask.session)
+async def start_turn(registry: SessionRegistry, parsed: ParsedRequest) -> ResponseTurn:
+    """Submit the input of a request to the session that it belongs to."""
+    workflow = find_workflow(registry, parsed.model)
+    parsed.options.check(workflow)
+    if parsed.previous_response_id:
+        previous = await _find_previous(registry, workflow, parsed)
+        _find_positions(previous.session, parsed.recorded_items)
+        return await _continue_after(registry, workflow, await _without_delivered_answers(registry, previous.session, parsed), previous)
+    if parsed.session_id:
+        session = await _find_session(registry, parsed.session_id)
         if session is None:
-            if ask.recorded:
-                raise _unknown_item(ask.recorded[-1], ask.session)
-            return await _given(serving.begin(workflow.name, ask.session), ask)
-        if ask.retried and not ask.key:
-            raise _perhaps_twice()
-        owned = _of(session, workflow, "metadata")
-        _find_positions(owned, ask.recorded)
-        return await _given(owned, await _with_new_answers(serving, owned, ask))
-    if ask.account and not await _is_here(serving, workflow, ask.recorded):
-        ask = replace(ask, message=ask.account, answers=(), recorded=())
-    if ask.recorded:
-        before = await _find_latest(serving, workflow, ask.recorded)
-        return await _after(serving, workflow, await _with_new_answers(serving, before.session, ask), before)
-    return await _given(serving.begin(workflow.name, derived_session_id(workflow, ask.key)), ask)
+            if parsed.recorded_items:
+                raise _unknown_item(parsed.recorded_items[-1], parsed.session_id)
+            return await _submit(registry.create_session(workflow.name, parsed.session_id), parsed)
+        if parsed.is_retry and not parsed.key:
+            raise _possible_duplicate()
+        owned = _require_workflow(session, workflow, "metadata")
+        _find_positions(owned, parsed.recorded_items)
+        return await _submit(owned, await _without_delivered_answers(registry, owned, parsed))
+    if parsed.client_transcript and not await _has_items(registry, workflow, parsed.recorded_items):
+        parsed = replace(parsed, message=parsed.client_transcript, answers=(), recorded_items=())
+    if parsed.recorded_items:
+        previous = await _find_latest(registry, workflow, parsed.recorded_items)
+        return await _continue_after(registry, workflow, await _without_delivered_answers(registry, previous.session, parsed), previous)
+    return await _submit(registry.create_session(workflow.name, derive_session_id(workflow, parsed.key)), parsed)
 
 
-async def _find_previous(serving: Serving, workflow: Workflow, ask: Ask) -> Turn:
+async def _find_previous(registry: SessionRegistry, workflow: Workflow, parsed: ParsedRequest) -> ResponseTurn:
     try:
-        before = await turn_named(serving, ask.previous)
+        previous = await find_turn(registry, parsed.previous_response_id)
     except UnknownLedger as unknown:
-        raise Wrong("previous_response_id", unknown.summary, code="previous_response_not_found") from None
-    _of(before.session, workflow, "previous_response_id")
-    return before
+        raise InvalidRequest("previous_response_id", unknown.summary, code="previous_response_not_found") from None
+    _require_workflow(previous.session, workflow, "previous_response_id")
+    return previous
 
 
-async def _find_latest(serving: Serving, workflow: Workflow, items: Sequence[Item]) -> Turn:
-    """Find the response that has the latest of these items, in the session that the last of them names."""
+async def _find_latest(registry: SessionRegistry, workflow: Workflow, items: Sequence[ClientItem]) -> ResponseTurn:
+    """Find the turn with the latest of these items, in the session of the last one."""
     last = items[-1]
-    found = await _there(serving, last.id.session) if last.id else None
-    if found is None:
-        raise _unknown_item(last, last.id.session if last.id else "")
-    session = _of(found, workflow, "input")
+    named_session = await _find_session(registry, last.item_id.session_id) if last.item_id else None
+    if named_session is None:
+        raise _unknown_item(last, last.item_id.session_id if last.item_id else "")
+    session = _require_workflow(named_session, workflow, "input")
     facts, position = session.state.facts, max(_find_positions(session, items))
-    upto = position if position >= 0 else len(facts) - 1  # what is asked about no call of this ledger is asked where it ends
-    after = next((at for at in range(upto, -1, -1) if is_input(facts[at])), len(facts) - 1)
-    return Turn(session, after, after + 1)
+    upto = position if position >= 0 else len(facts) - 1  # requests without a position, as of limits, are at the end
+    last_input = next((at for at in range(upto, -1, -1) if is_input(facts[at])), len(facts) - 1)
+    return ResponseTurn(session, last_input, last_input + 1)
 
 
-async def _is_here(serving: Serving, workflow: Workflow, items: Sequence[Item]) -> bool:
-    """Tell whether a session of the workflow has all of these items."""
-    id = items[-1].id
-    session = await _there(serving, id.session) if id else None
-    if not isinstance(session, Submitted) or session.workflow.name != workflow.name:
+async def _has_items(registry: SessionRegistry, workflow: Workflow, items: Sequence[ClientItem]) -> bool:
+    """Return True if a session of the workflow has all of these items."""
+    id = items[-1].item_id
+    session = await _find_session(registry, id.session_id) if id else None
+    if not isinstance(session, EngineSession) or session.workflow.name != workflow.name:
         return False
     ledger = RecordedItems(session.state)
-    return all(item.id is not None and ledger.find(item.id) is not None for item in items)
+    return all(item.item_id is not None and ledger.find(item.item_id) is not None for item in items)
 
 
-def _find_positions(session: Session, items: Sequence[Item]) -> list[int]:
-    """Find the positions of these items in a session; refused if it has not all of them."""
+def _find_positions(session: Session, items: Sequence[ClientItem]) -> list[int]:
+    """Find the positions of items in a session; refused if one of them is missing."""
     ledger, positions = RecordedItems(session.state), []
     for item in items:
-        position = ledger.find(item.id) if item.id else None
+        position = ledger.find(item.item_id) if item.item_id else None
         if position is None:
             raise _unknown_item(item, session.id)
         positions.append(position)
     return positions
 
 
-def _unknown_item(item: Item, session: str) -> Wrong:
-    do = "send items of one conversation, with the ids that they came with"
-    return Wrong(item.param, f"this names no item of session {session!r}", code="item_not_found", do=do)
+def _unknown_item(item: ClientItem, session: str) -> InvalidRequest:
+    do = "send items of one conversation, with their original ids"
+    return InvalidRequest(item.param, f"session {session!r} has no such item", code="item_not_found", do=do)
 
 
-async def _with_new_answers(serving: Serving, session: Submitted, ask: Ask) -> Ask:
-    """Leave out answers that were given before and are sent along with what is new."""
+async def _without_delivered_answers(registry: SessionRegistry, session: EngineSession, parsed: ParsedRequest) -> ParsedRequest:
+    """Leave out answers that were recorded before and are only sent again."""
     pending = {request.id for request in session.pending}
     ledgers: list[RecordedItems] = []
-    new: list[Answer] = []
-    for answer in ask.answers:
-        delivered = bool(ask.key) and _part_key(ask.key, answer.number) in session.state.keys
-        if answer.id is not None and answer.id.request_id not in pending and not delivered:
-            ledgers = ledgers or [RecordedItems(state) for state in await _family_states(serving, session)]
-            if any(_is_same(answer, ledger.find_answer(answer.id)) for ledger in ledgers):
+    new: list[RequestAnswer] = []
+    for answer in parsed.answers:
+        is_delivered = bool(parsed.key) and _answer_key(parsed.key, answer.number) in session.state.delivery_keys
+        if answer.item_id is not None and answer.item_id.request_id not in pending and not is_delivered:
+            ledgers = ledgers or [RecordedItems(state) for state in await _session_tree_states(registry, session)]
+            if any(_is_same_answer(answer, ledger.find_answer(answer.item_id)) for ledger in ledgers):
                 continue
         new.append(answer)
-    return replace(ask, answers=tuple(new)) if new or ask.message else ask
+    return replace(parsed, answers=tuple(new)) if new or parsed.message else parsed
 
 
-async def _family_states(serving: Serving, session: Session) -> list[State]:
+async def _session_tree_states(registry: SessionRegistry, session: Session) -> list[State]:
     """Read the states of a session and of its child sessions."""
-    children = [await _there(serving, each.ledger) for each in await serving.store.children(session.id)]
+    children = [await _find_session(registry, each.ledger) for each in await registry.store.children(session.id)]
     return [session.state, *(child.state for child in children if child is not None)]
 
 
-def _is_same(answer: Answer, given: Decided | None) -> bool:
-    """True if a request was answered so before."""
-    same = given is not None and given.verdict == answer.verdict
-    return same and (answer.verdict != "answer" or given is None or given.output == tool_content(answer.value)[0])
+def _is_same_answer(answer: RequestAnswer, decided: Decided | None) -> bool:
+    """Return True if the recorded answer is the same."""
+    is_same = decided is not None and decided.verdict == answer.verdict
+    return is_same and (answer.verdict != "answer" or decided is None or decided.output == tool_content(answer.value)[0])
 
 
-async def _after(serving: Serving, workflow: Workflow, ask: Ask, before: Turn) -> Turn:
-    """Go on after another response."""
-    session = before.session
+async def _continue_after(registry: SessionRegistry, workflow: Workflow, parsed: ParsedRequest, previous: ResponseTurn) -> ResponseTurn:
+    """Submit the input after another response, in its session or in a fork."""
+    session = previous.session
     while True:
-        if ask.answers or ask.key in session.state.keys:  # what is pending is pending here, whatever else was said since
-            return await _given(session, ask)
-        end = await before.end()
+        if parsed.answers or parsed.key in session.state.delivery_keys:  # pending requests are answered here, whatever came since
+            return await _submit(session, parsed)
+        end = await previous.find_end()
         if end < session.state.length:
-            return await _branched(serving, before, end, workflow, ask)
-        with suppress(LedgerConflict):  # somebody was first: look again
-            return await _given(session, ask, expected=end)
+            return await _continue_in_fork(registry, previous, end, workflow, parsed)
+        with suppress(LedgerConflict):  # another process appended facts first: check again
+            return await _submit(session, parsed, expected_length=end)
 
 
-async def _branched(serving: Serving, before: Turn, at: int, workflow: Workflow, ask: Ask) -> Turn:
-    if ask.retried and not ask.key:
-        raise _perhaps_twice()
-    id = derived_session_id(workflow, ask.key, before.name()) or f"{workflow.name[:40]}-{fresh_name()[:8]}"
-    with suppress(LedgerExists):  # it was made by the same delivery, which came before
-        await before.session.fork(at, id)
-    return await _given(serving.drivable(await serving.session(id)), ask)
+async def _continue_in_fork(
+    registry: SessionRegistry, previous: ResponseTurn, at: int, workflow: Workflow, parsed: ParsedRequest
+) -> ResponseTurn:
+    if parsed.is_retry and not parsed.key:
+        raise _possible_duplicate()
+    id = derive_session_id(workflow, parsed.key, previous.response_id()) or f"{workflow.name[:40]}-{new_id()[:8]}"
+    with suppress(LedgerExists):  # created by an earlier delivery of this request
+        await previous.session.fork(at, id)
+    return await _submit(registry.require_drivable(await registry.find_session(id)), parsed)
 
 
-async def _given(session: Submitted, ask: Ask, expected: int | None = None) -> Turn:
-    key = ask.key or fresh_name()
-    known = (await session.refresh()).state.keys.get(key)
-    if ask.answers and not ask.message and known is None:
-        _check_kept_options(session, ask)
-    for answer in ask.answers:
-        part = _part_key(key, answer.number) if ask.message or answer is not ask.answers[-1] else key
-        await _decide(session, answer, part, ask.options)
-    if ask.message:
-        asked = ask.options
+async def _submit(session: EngineSession, parsed: ParsedRequest, expected_length: int | None = None) -> ResponseTurn:
+    key = parsed.key or new_id()
+    recorded_at = (await session.refresh()).state.delivery_keys.get(key)
+    if parsed.answers and not parsed.message and recorded_at is None:
+        _check_kept_options(session, parsed)
+    for answer in parsed.answers:
+        answer_key = _answer_key(key, answer.number) if parsed.message or answer is not parsed.answers[-1] else key
+        await _submit_answer(session, answer, answer_key, parsed.options)
+    if parsed.message:
+        options = parsed.options
         await session.say(
-            ask.message, key, expected, tools=asked.tools, output_schema=asked.output_schema, tool_required=asked.tool_required
+            parsed.message,
+            key,
+            expected_length,
+            tools=options.tools,
+            output_schema=options.output_schema,
+            tool_required=options.tool_required,
         )
     state = session.state
-    after = state.keys.get(key, state.length - 1)  # the question was perhaps one of a conversation that this one waits for
-    if known is not None and session.status == "failed":
-        await session.wake()  # who sends it again wants it tried again
-        return Turn(session, after, state.length + 1)
-    return Turn(session, after, after + 1)
+    last_input = state.delivery_keys.get(key, state.length - 1)  # an answer may have been recorded in a child session
+    if recorded_at is not None and session.status == "failed":
+        await session.wake()  # sending a request again retries a failed one
+        return ResponseTurn(session, last_input, state.length + 1)
+    return ResponseTurn(session, last_input, last_input + 1)
 
 
-def _check_kept_options(session: Session, ask: Ask) -> None:
-    """Refuse tools and a format that come with answers which keep those in force: approvals, and answers to agents that work as tools."""
-    asked, now = ask.options.recorded, session.state.run_options
+def _check_kept_options(session: Session, parsed: ParsedRequest) -> None:
+    """Refuse tools and a format that come with answers that keep the current ones: approvals, and answers to child sessions."""
+    requested, current = parsed.options.run_options, session.state.run_options
     own = {request.id for request in session.pending if request.session == session.id}
-    if any(answer.verdict == "answer" and meant(answer.request).id in own for answer in ask.answers):
+    if any(answer.verdict == "answer" and decode_request_name(answer.request).id in own for answer in parsed.answers):
         return
-    if asked == NO_OPTIONS or (asked.digest == now.digest and (now.required or not asked.required)):
+    if requested == NO_OPTIONS or (requested.digest == current.digest and (current.required or not requested.required)):
         return
-    raise Wrong(
-        "tools" if asked.tools else ask.options.format_param,
-        "this answer goes on with the tools and the format that were asked for before, and these are others",
-        do="send the same, or none, with it; a message may bring others",
+    raise InvalidRequest(
+        "tools" if requested.tools else parsed.options.format_param,
+        "this answer continues a run with other tools or another format",
+        do="send the same ones, or none; a new message may change them",
     )
 
 
-def _part_key(key: str, number: int | str) -> str:
-    """The key of one of several answers that are given at once. No key that comes in a header is like it."""
+def _answer_key(key: str, number: int | str) -> str:
+    """Return the key of one of several answers in a request. Keys from headers cannot have this form."""
     return f"{key}\n{number}"
 
 
-async def _decide(session: Submitted, answer: Answer, key: str, asked: ClientOptions) -> None:
-    request = meant(answer.request)
+async def _submit_answer(session: EngineSession, answer: RequestAnswer, key: str, options: ClientOptions) -> None:
+    request = decode_request_name(answer.request)
     match answer.verdict:
         case "approve":
             await session.approve(request, key=key)
@@ -349,35 +375,35 @@ async def _decide(session: Submitted, answer: Answer, key: str, asked: ClientOpt
                 request,
                 answer.value,
                 key=key,
-                tools=asked.tools,
-                output_schema=asked.output_schema,
-                tool_required=asked.tool_required,
+                tools=options.tools,
+                output_schema=options.output_schema,
+                tool_required=options.tool_required,
             )
 
 
-async def _there(serving: Serving, id: str) -> Session | None:
+async def _find_session(registry: SessionRegistry, id: str) -> Session | None:
     try:
-        return await serving.session(id)
+        return await registry.find_session(id)
     except UnknownLedger:
         return None
 
 
-def _of(session: Session, workflow: Workflow, param: str) -> Submitted:
-    if not isinstance(session, Submitted) or session.workflow.name != workflow.name:
+def _require_workflow(session: Session, workflow: Workflow, param: str) -> EngineSession:
+    if not isinstance(session, EngineSession) or session.workflow.name != workflow.name:
         owner = session.state.workflow
-        raise Wrong(param, f"that session belongs to {owner!r}, not to {workflow.name!r}", do=f"ask for the model {owner!r}")
+        raise InvalidRequest(param, f"the session belongs to {owner!r}, not to {workflow.name!r}", do=f"use the model {owner!r}")
     return session
 
 
-def derived_session_id(workflow: Workflow, key: str, base: str = "") -> str:
-    """The id of a session that is made for a delivery: the same for the same key, so that it is made once. Empty without a key."""
+def derive_session_id(workflow: Workflow, key: str, base: str = "") -> str:
+    """Return the id of a session created for a delivery: the same for the same key, so that it is created once. Empty without a key."""
     return f"{workflow.name[:40]}-{digest_bytes(f'{base} {key}'.encode())[:16]}" if key else ""
 
 
-def _perhaps_twice() -> Refused:
-    return Refused(
+def _possible_duplicate() -> RequestRefused:
+    return RequestRefused(
         409,
         "perhaps_delivered",
-        "this was sent before, and nobody can tell whether it was heard then",
-        do="look into the session; and send an Idempotency-Key with each request, so that what is sent again is said once",
+        "this request is a retry without a key, and the first attempt may have been recorded",
+        do="check the session; send an Idempotency-Key with each request, so that retries are recorded once",
     )

@@ -1,19 +1,19 @@
-"""The checks of `check_store`, in the order of the contract. May know: the contract's operations, and nothing of any store.
+"""The checks of `check_store`, in the order of the rules in `legato.stores.contract`.
 
-A check is an async function of a `Place`; it raises if the store does something else than the contract says.
+A check is an async function of a `CheckEnvironment`. It uses the operations of the contract only, and raises if the store breaks the rule.
 """
 
-from legato.testing.store_checks import (  # noqa: F401 - each enters its checks
-    appending,
-    driving,
-    failing,
-    forking,
-    identity,
-    redacting,
-    resting,
-    tenants,
+from legato.testing.store_checks import (  # noqa: F401 - importing a module registers its checks
+    append_checks,
+    failure_checks,
+    fork_checks,
+    lease_checks,
+    ledger_id_checks,
+    redaction_checks,
+    runnable_checks,
+    tenant_checks,
 )
-from legato.testing.store_checks.parts import CHECKS
+from legato.testing.store_checks.check_helpers import CHECKS
 
 CHECKS.sort(key=lambda check: check[0])
 

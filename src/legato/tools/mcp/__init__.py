@@ -1,11 +1,11 @@
-"""Tools of MCP servers. Needs the extra `mcp`; users import it as `legato.mcp`.
+"""Tools of MCP servers. Needs the extra `mcp`; users import them from `legato.mcp`.
 
-A server's tools are listed once and pinned: what a model is offered, and what is run, is what was accepted. `server.py` is what users
-hold, `listing.py` what a tool is and when it has changed, `connection.py` how it is reached, `results.py` what comes back. Arguments are
-checked against the server's schema, which is not trusted: `legato.tools.json_schema`.
+A server's tools are listed once and pinned: only accepted tools are offered and run. `mcp_server.py` has the class for users,
+`pinned_tools.py` the comparison with accepted tools, `server_connection.py` the transports, `call_results.py` the results of calls.
+Arguments are validated by the server's schema, which is not trusted: `legato.tools.json_schema_validation`.
 """
 
-from legato.tools.mcp.listing import Change, Listed
-from legato.tools.mcp.server import MCPServer, MCPToolError, SchemaNotEnforced
+from legato.tools.mcp.mcp_server import MCPServer, MCPToolError, SchemaNotEnforced
+from legato.tools.mcp.pinned_tools import ServerTool, ToolChange
 
-__all__ = ["Change", "Listed", "MCPServer", "MCPToolError", "SchemaNotEnforced"]
+__all__ = ["MCPServer", "MCPToolError", "SchemaNotEnforced", "ServerTool", "ToolChange"]

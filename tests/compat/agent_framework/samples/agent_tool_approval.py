@@ -8,13 +8,13 @@ deleted: ['old.txt']
 """
 
 from legato.compat.agent_framework import Agent, Message, OpenAIResponsesClient, tool
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(after_tool="delete", output="is gone", say="It is deleted."),
-    Rule(after_tool="delete", say="I leave it."),
-    Rule(said="old", say=Call("delete", {"path": "old.txt"})),
-    Rule(said="new", say=Call("delete", {"path": "new.txt"})),
+    ScriptRule(after_tool="delete", output="is gone", say="It is deleted."),
+    ScriptRule(after_tool="delete", say="I leave it."),
+    ScriptRule(said="old", say=ScriptedCall("delete", {"path": "old.txt"})),
+    ScriptRule(said="new", say=ScriptedCall("delete", {"path": "new.txt"})),
 ]
 DELETED: list[str] = []
 

@@ -5,12 +5,12 @@ again: not_pending
 """
 
 from legato.compat.agent_framework import ChatAgent, ChatMessage, OpenAIChatClient, ai_function
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 from legato.errors import NotPending
 
 SCRIPT = [
-    Rule(after_tool="weather", say="Sunny: approved in the second run"),
-    Rule(said="weather", say=Call("weather", {"city": "Lisbon"})),
+    ScriptRule(after_tool="weather", say="Sunny: approved in the second run"),
+    ScriptRule(said="weather", say=ScriptedCall("weather", {"city": "Lisbon"})),
 ]
 
 

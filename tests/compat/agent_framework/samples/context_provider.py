@@ -7,12 +7,12 @@ remembered: Good day, Ada.
 from typing import Any
 
 from legato.compat.agent_framework import ContextProvider, OpenAIChatClient, SessionContext
-from legato.emulator.minds import Prompt
+from legato.emulator.fake_models import ModelPrompt
 
 REMEMBERED: list[str] = []
 
 
-def SCRIPT(prompt: Prompt) -> str:
+def SCRIPT(prompt: ModelPrompt) -> str:
     return "Good day, Ada." if "The customer is called Ada." in prompt.instructions else "Who are you?"
 
 

@@ -7,12 +7,12 @@ nothing is asked any more
 
 from legato.compat.agent_framework import AgentResponse, Content, Message, OpenAIChatClient, WorkflowAgent
 from legato.compat.agent_framework.orchestrations import HandoffAgentUserRequest, HandoffBuilder
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You route", say=Call("handoff_to_refunds")),
-    Rule(said="money", say="Which order?"),
-    Rule(said="Order 7", say="Order 7 is refunded."),
+    ScriptRule(instructions="You route", say=ScriptedCall("handoff_to_refunds")),
+    ScriptRule(said="money", say="Which order?"),
+    ScriptRule(said="Order 7", say="Order 7 is refunded."),
 ]
 
 

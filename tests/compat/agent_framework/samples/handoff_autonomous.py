@@ -9,13 +9,13 @@ IDLE
 
 from legato.compat.agent_framework import AgentResponseUpdate, OpenAIChatClient, resolve_agent_id
 from legato.compat.agent_framework.orchestrations import HandoffBuilder
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You write", turn=1, say="Draft."),
-    Rule(instructions="You write", turn=2, say="Better draft."),
-    Rule(instructions="You write", turn=3, say=Call("handoff_to_editor")),
-    Rule(instructions="You edit", say="It is good."),
+    ScriptRule(instructions="You write", turn=1, say="Draft."),
+    ScriptRule(instructions="You write", turn=2, say="Better draft."),
+    ScriptRule(instructions="You write", turn=3, say=ScriptedCall("handoff_to_editor")),
+    ScriptRule(instructions="You edit", say="It is good."),
 ]
 
 

@@ -10,12 +10,12 @@ import tempfile
 
 from legato.compat.agent_framework import FileCheckpointStorage, OpenAIChatClient, Workflow, tool
 from legato.compat.agent_framework.orchestrations import HandoffBuilder
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You route", say=Call("handoff_to_payer")),
-    Rule(after_tool="pay", output="paid", say="It is paid."),
-    Rule(instructions="You pay", say=Call("pay", {"bill": "B-1"})),
+    ScriptRule(instructions="You route", say=ScriptedCall("handoff_to_payer")),
+    ScriptRule(after_tool="pay", output="paid", say="It is paid."),
+    ScriptRule(instructions="You pay", say=ScriptedCall("pay", {"bill": "B-1"})),
 ]
 PAID: list[str] = []
 

@@ -8,11 +8,11 @@ handoffs: ada -> bo
 
 from legato.compat.agent_framework import AgentResponse, OpenAIResponsesClient
 from legato.compat.agent_framework.orchestrations import HandoffBuilder
-from legato.emulator.minds import Call, Rule, Words
+from legato.emulator.fake_models import ReplyText, ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You are Ada", say=[Words("I know the first half."), Call("handoff_to_bo")]),
-    Rule(instructions="You are Bo", say="I know the second half."),
+    ScriptRule(instructions="You are Ada", say=[ReplyText("I know the first half."), ScriptedCall("handoff_to_bo")]),
+    ScriptRule(instructions="You are Bo", say="I know the second half."),
 ]
 
 

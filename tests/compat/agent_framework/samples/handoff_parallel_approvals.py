@@ -8,14 +8,18 @@ ran: ['check thermal', 'clean temp']
 
 from legato.compat.agent_framework import Content, OpenAIResponsesClient, tool
 from legato.compat.agent_framework.orchestrations import HandoffBuilder
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You route", say=Call("handoff_to_cleaner")),
-    Rule(after_tool="check", say="All is settled."),
-    Rule(
+    ScriptRule(instructions="You route", say=ScriptedCall("handoff_to_cleaner")),
+    ScriptRule(after_tool="check", say="All is settled."),
+    ScriptRule(
         instructions="You clean",
-        say=[Call("clean", {"target": "temp"}), Call("check", {"what": "thermal"}), Call("clean", {"target": "cache"})],
+        say=[
+            ScriptedCall("clean", {"target": "temp"}),
+            ScriptedCall("check", {"what": "thermal"}),
+            ScriptedCall("clean", {"target": "cache"}),
+        ],
     ),
 ]
 RAN: list[str] = []

@@ -6,13 +6,13 @@
 
 from legato.compat.agent_framework import OpenAIChatClient
 from legato.compat.agent_framework.orchestrations import HandoffBuilder
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You route", said="bill", say=Call("handoff_to_billing")),
-    Rule(instructions="You route", said="parcel", say=Call("handoff_to_shipping")),
-    Rule(instructions="You bill", say="Billing here."),
-    Rule(instructions="You ship", say="Shipping here."),
+    ScriptRule(instructions="You route", said="bill", say=ScriptedCall("handoff_to_billing")),
+    ScriptRule(instructions="You route", said="parcel", say=ScriptedCall("handoff_to_shipping")),
+    ScriptRule(instructions="You bill", say="Billing here."),
+    ScriptRule(instructions="You ship", say="Shipping here."),
 ]
 
 

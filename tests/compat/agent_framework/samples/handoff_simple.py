@@ -8,13 +8,13 @@ transcript: user, refunds, user, refunds, user, refunds
 
 from legato.compat.agent_framework import OpenAIResponsesClient
 from legato.compat.agent_framework.orchestrations import HandoffAgentUserRequest, HandoffBuilder
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You route", say=Call("handoff_to_refunds")),
-    Rule(said="broken", say="Which order is it?"),
-    Rule(said="Order 7", say="Order 7 is refunded."),
-    Rule(said="Goodbye", say="Goodbye!"),
+    ScriptRule(instructions="You route", say=ScriptedCall("handoff_to_refunds")),
+    ScriptRule(said="broken", say="Which order is it?"),
+    ScriptRule(said="Order 7", say="Order 7 is refunded."),
+    ScriptRule(said="Goodbye", say="Goodbye!"),
 ]
 
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from legato.compat.agent_framework import Content, OpenAIResponsesClient, WorkflowEvent, tool
 from legato.compat.agent_framework.orchestrations import HandoffAgentUserRequest, HandoffBuilder
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You route", say=Call("handoff_to_refunds")),
-    Rule(after_tool="submit_refund", output="refunded", say="The money is on its way."),
-    Rule(instructions="You refund", say=Call("submit_refund", {"order": "7", "amount": 24.5})),
+    ScriptRule(instructions="You route", say=ScriptedCall("handoff_to_refunds")),
+    ScriptRule(after_tool="submit_refund", output="refunded", say="The money is on its way."),
+    ScriptRule(instructions="You refund", say=ScriptedCall("submit_refund", {"order": "7", "amount": 24.5})),
 ]
 
 

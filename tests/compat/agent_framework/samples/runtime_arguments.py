@@ -8,12 +8,12 @@ from typing import Any
 
 from legato.compat.agent_framework import FunctionInvocationContext, OpenAIResponsesClient, tool
 from legato.compat.agent_framework.orchestrations import HandoffBuilder
-from legato.emulator.minds import Call, Rule
+from legato.emulator.fake_models import ScriptedCall, ScriptRule
 
 SCRIPT = [
-    Rule(instructions="You route", say=Call("handoff_to_mailer")),
-    Rule(after_tool="send", say="It is sent."),
-    Rule(instructions="You send", say=[Call("send", {"text": "Hi"}), Call("sign", {"text": "Hi"})]),
+    ScriptRule(instructions="You route", say=ScriptedCall("handoff_to_mailer")),
+    ScriptRule(after_tool="send", say="It is sent."),
+    ScriptRule(instructions="You send", say=[ScriptedCall("send", {"text": "Hi"}), ScriptedCall("sign", {"text": "Hi"})]),
 ]
 SENT: list[str] = []
 

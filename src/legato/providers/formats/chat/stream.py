@@ -1,7 +1,7 @@
-"""A streamed reply of Chat Completions. May know: chunks. Decides: which pieces belong together, and when a reply is whole.
+"""Decoding of streamed replies of Chat Completions.
 
-Words are simple. The pieces of calls are told apart by their index; by OpenAI's rules that is all there is to it, but compatible servers
-leave it out, give every call the same one, repeat ids and names in every chunk, or send calls in one piece.
+Pieces of text are simply joined. Pieces of calls belong together by their index. OpenAI follows that rule, but compatible servers leave
+the index out, give every call the same one, repeat ids and names in every chunk, or send whole calls.
 """
 
 from __future__ import annotations
@@ -12,143 +12,143 @@ from typing import Any
 import msgspec
 
 from legato.core.facts import Usage
-from legato.core.model_reply import Reply
+from legato.core.model_reply import ModelReply
 from legato.errors import ModelFailed
-from legato.providers.formats.chat.read import (
-    CALL_EXTRAS,
-    Said,
-    arguments_of,
-    called_in,
-    failed,
-    failure_of,
-    is_custom,
-    is_first,
-    reason_of,
-    reply_of,
-    usage_in,
+from legato.providers.formats.chat.decode import (
+    REPLAYED_CALL_MEMBERS,
+    DecodedContent,
+    build_reply,
+    decode_arguments,
+    decode_failure,
+    find_finish_reason,
+    find_function,
+    find_usage,
+    is_custom_call,
+    is_failure,
+    is_first_choice,
 )
-from legato.providers.formats.compiled import Compiled
-from legato.providers.formats.loose import json_of, mapping, objects, text
+from legato.providers.formats.encoded_request import EncodedRequest
+from legato.providers.formats.lenient_json import as_object, as_objects, as_text, decode_json
 
 
-class StreamReader:
-    """Takes the chunks of one stream. `emit` gets the pieces of its words."""
+class ChatStreamDecoder:
+    """Decodes the chunks of one stream. `emit` receives the pieces of its text."""
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
-        self._about: dict[str, Any] = {}
-        self._said = Said()
-        self._calls = Calls()
-        self._begun = False
-        self._reason = ""
-        self._done = False
+        self._completion: dict[str, Any] = {}
+        self._content = DecodedContent()
+        self._calls = StreamedCalls()
+        self._has_piece = False
+        self._finish_reason = ""
+        self._has_done_marker = False
         self._error: ModelFailed | None = None
 
-    def take(self, data: bytes) -> None:
-        """The next event's data."""
-        if self._done or data.strip() in (b"[DONE]", b""):
-            self._done = self._done or bool(data.strip())
+    def feed(self, data: bytes) -> None:
+        """Take the data of the next event."""
+        if self._has_done_marker or data.strip() in (b"[DONE]", b""):
+            self._has_done_marker = self._has_done_marker or bool(data.strip())
             return
-        chunk = mapping(json_of(data))
-        choices = objects(chunk.get("choices"))
-        self._said.further_choices.update(_key(choice.get("index")) for choice in choices if not is_first(choice))
-        self._said.add_sources(chunk)
-        self._note(chunk)
-        for choice in filter(is_first, choices):
-            self._note_failure(choice)
-            self._said.leave_out(choice)
+        chunk = as_object(decode_json(data))
+        choices = as_objects(chunk.get("choices"))
+        self._content.further_choices.update(_make_index_key(choice.get("index")) for choice in choices if not is_first_choice(choice))
+        self._content.add_sources(chunk)
+        self._read_completion_members(chunk)
+        for choice in filter(is_first_choice, choices):
+            self._read_failure(choice)
+            self._content.add_losses_of(choice)
             piece = choice.get("delta")
-            if piece is None and not self._begun:
-                piece = choice.get("message")  # a server that streams in one piece
+            if piece is None and not self._has_piece:
+                piece = choice.get("message")  # some servers stream the whole message at once
             if isinstance(piece, dict):
-                self._take(piece)
-            self._reason = reason_of(choice) or self._reason
+                self._add_piece(piece)
+            self._finish_reason = find_finish_reason(choice) or self._finish_reason
 
-    def _note(self, chunk: dict[str, Any]) -> None:
-        """Keep what a chunk says of the whole reply: of names the first, of counts the last."""
-        self._note_failure(chunk)
+    def _read_completion_members(self, chunk: dict[str, Any]) -> None:
+        """Read the members of a chunk that describe the whole reply: the first id and model, the last counts."""
+        self._read_failure(chunk)
         for name in ("id", "model"):
             if chunk.get(name):
-                self._about.setdefault(name, chunk[name])
-        self._about |= {name: chunk[name] for name in ("usage", "x_groq") if chunk.get(name)}
+                self._completion.setdefault(name, chunk[name])
+        self._completion |= {name: chunk[name] for name in ("usage", "x_groq") if chunk.get(name)}
 
-    def _note_failure(self, answer: dict[str, Any]) -> None:
-        if self._error is None and failed(answer):
-            self._error = failure_of(answer)
+    def _read_failure(self, answer: dict[str, Any]) -> None:
+        if self._error is None and is_failure(answer):
+            self._error = decode_failure(answer)
 
-    def _take(self, piece: dict[str, Any]) -> None:
-        self._begun = True
-        if words := self._said.add(piece):
-            self._emit(words)
-        for call in objects(piece.get("tool_calls")):
-            self._calls.add(call)
-        if function := mapping(piece.get("function_call")):
-            self._calls.add({"index": "function_call", "function": function})  # as calls were before there were tools: there is one
+    def _add_piece(self, piece: dict[str, Any]) -> None:
+        self._has_piece = True
+        if text := self._content.add_piece(piece):
+            self._emit(text)
+        for call in as_objects(piece.get("tool_calls")):
+            self._calls.add_piece(call)
+        if function := as_object(piece.get("function_call")):
+            self._calls.add_piece({"index": "function_call", "function": function})  # the API before tools: one call per reply
 
     @property
-    def complete(self) -> bool:
-        """Whether the last event of the reply has come, or an error in its place: what follows changes nothing but what it cost."""
-        return self._done or self._error is not None
+    def is_complete(self) -> bool:
+        """True once the last event of the reply came, or an error instead. Later events change nothing but the usage."""
+        return self._has_done_marker or self._error is not None
 
     @property
     def usage(self) -> Usage:
-        """What it has cost, as far as that has been told."""
-        return usage_in(self._about)
+        """The usage that the stream has reported so far."""
+        return find_usage(self._completion)
 
-    def reply(self, compiled: Compiled, origin: str, request_id: str = "") -> Reply:
-        """The whole reply; `ModelFailed` if the stream told of a failure, or ended too early."""
+    def build_reply(self, request: EncodedRequest, origin: str, request_id: str = "") -> ModelReply:
+        """Return the whole reply; `ModelFailed` if the stream reported a failure or ended too early."""
         if self._error is not None:
             raise self._error
-        if not self._reason and not (self._done and self._begun):
+        if not self._finish_reason and not (self._has_done_marker and self._has_piece):
             raise ModelFailed("the stream ended before the reply did", retryable=True)
-        return reply_of(self._about, self._reason, self._said, self._calls.whole(), compiled, origin, request_id)
+        return build_reply(self._completion, self._finish_reason, self._content, self._calls.build_calls(), request, origin, request_id)
 
 
-class Calls:
-    """The calls of one reply, put together from their pieces."""
+class StreamedCalls:
+    """The calls of one reply, assembled from their pieces."""
 
     def __init__(self) -> None:
-        self._calls: list[_Pieces] = []
-        self._by_index: dict[Any, _Pieces] = {}  # the newest of each index
-        self._by_id: dict[str, _Pieces] = {}  # the newest of each id
+        self._calls: list[_StreamedCall] = []
+        self._by_index: dict[Any, _StreamedCall] = {}  # the newest call of each index
+        self._by_id: dict[str, _StreamedCall] = {}  # the newest call of each id
 
-    def add(self, piece: dict[str, Any]) -> None:
-        """Take in a piece of a call, or a whole one."""
-        called = called_in(piece)
-        index, id, name, arguments = piece.get("index"), text(piece.get("id")), text(called.get("name")), arguments_of(called)
-        begun = self._begun(index, id, name)
-        if begun is None or begun.is_followed_by(index, id, name, arguments):
-            begun = _Pieces(len(self._calls) if index is None else index)
-            self._calls.append(begun)
-            self._by_index[_key(begun.index)] = begun
-        if id and not begun.id:
-            self._by_id[id] = begun
-        begun.add(id, name, arguments)
-        begun.note(piece)
+    def add_piece(self, piece: dict[str, Any]) -> None:
+        """Add a piece of a call, or a whole call."""
+        function = find_function(piece)
+        index, id, name, arguments = piece.get("index"), as_text(piece.get("id")), as_text(function.get("name")), decode_arguments(function)
+        call = self._find_call(index, id, name)
+        if call is None or call.is_followed_by(index, id, name, arguments):
+            call = _StreamedCall(len(self._calls) if index is None else index)
+            self._calls.append(call)
+            self._by_index[_make_index_key(call.index)] = call
+        if id and not call.id:
+            self._by_id[id] = call
+        call.add_piece(id, name, arguments)
+        call.add_members(piece)
 
-    def _begun(self, index: Any, id: str, name: str) -> _Pieces | None:
-        """The call that a piece may belong to: the newest with its index, or, if it has none, with its id, else the newest of all."""
+    def _find_call(self, index: Any, id: str, name: str) -> _StreamedCall | None:
+        """Return the call that a piece may belong to: the newest with its index; without an index, the newest with its id, else of all."""
         newest = self._calls[-1] if self._calls else None
         if index is None:
             return self._by_id.get(id, newest) if id else newest
-        found = self._by_index.get(_key(index))
-        return found if found or id or name else newest  # no call begins without either: some servers count in two ways
+        call = self._by_index.get(_make_index_key(index))
+        return call if call or id or name else newest  # no call begins without an id and a name: some servers count in two ways
 
-    def whole(self) -> list[dict[str, Any]]:
-        """The calls as they would have come in one piece."""
-        numbered = all(isinstance(call.index, int) for call in self._calls)
-        calls = sorted(self._calls, key=lambda call: call.index) if numbered else self._calls
-        return [call.whole() for call in calls]
+    def build_calls(self) -> list[dict[str, Any]]:
+        """Return the calls as an unstreamed reply has them."""
+        is_numbered = all(isinstance(call.index, int) for call in self._calls)
+        calls = sorted(self._calls, key=lambda call: call.index) if is_numbered else self._calls
+        return [call.build_call() for call in calls]
 
 
-class _Pieces:
-    """One call, as far as it has come."""
+class _StreamedCall:
+    """One call, as far as it was streamed."""
 
     def __init__(self, index: Any) -> None:
         self.index = index
         self.id = ""
         self.name = ""
-        self._custom = False
+        self._is_free_text = False
         self._extra: dict[str, Any] = {}
         self._arguments: list[str] = []
 
@@ -157,45 +157,45 @@ class _Pieces:
         return "".join(self._arguments)
 
     def is_followed_by(self, index: Any, id: str, name: str, arguments: str) -> bool:
-        """Whether a piece begins another call. Such a piece names its tool; and it has another id, or what came before is whole."""
+        """Return True if a piece begins another call: it names a tool, and it has another id, or the call so far is whole."""
         if not name:
-            return False  # some servers make up a new id for every piece
+            return False  # some servers send a new id with every piece
         if id and self.id and id != self.id:
             return True
         if name != self.name and self.name:
-            return index is None or _is_object(self.arguments)
-        return bool(arguments.strip()) and _is_object(self.arguments) and not self._is(id, name, arguments)
+            return index is None or _is_json_object(self.arguments)
+        return bool(arguments.strip()) and _is_json_object(self.arguments) and not self._is_repeated_by(id, name, arguments)
 
-    def _is(self, id: str, name: str, arguments: str) -> bool:
-        """Whether this is the same call again, whole."""
-        return bool(id) and (id, name, arguments) == (self.id, self.name, self.arguments) and _is_object(arguments)
+    def _is_repeated_by(self, id: str, name: str, arguments: str) -> bool:
+        """Return True if a piece is the same whole call again."""
+        return bool(id) and (id, name, arguments) == (self.id, self.name, self.arguments) and _is_json_object(arguments)
 
-    def add(self, id: str, name: str, arguments: str) -> None:
-        """Take in a piece that belongs to this call."""
-        if name and self._is(id, name, arguments):
+    def add_piece(self, id: str, name: str, arguments: str) -> None:
+        """Add a piece of this call."""
+        if name and self._is_repeated_by(id, name, arguments):
             return
         self.id = self.id or id
         if name != self.name:
             self.name += name
         self._arguments.append(arguments)
 
-    def note(self, piece: dict[str, Any]) -> None:
-        """Keep what else a piece says of this call."""
-        self._custom = self._custom or is_custom(piece)
-        self._extra |= {name: piece[name] for name in CALL_EXTRAS if piece.get(name)}
+    def add_members(self, piece: dict[str, Any]) -> None:
+        """Keep the other members of a piece of this call."""
+        self._is_free_text = self._is_free_text or is_custom_call(piece)
+        self._extra |= {name: piece[name] for name in REPLAYED_CALL_MEMBERS if piece.get(name)}
 
-    def whole(self) -> dict[str, Any]:
-        """The call as it would have come in one piece."""
-        kind, what = ("custom", "input") if self._custom else ("function", "arguments")
-        return {"id": self.id, "type": kind, kind: {"name": self.name, what: self.arguments}, **self._extra}
+    def build_call(self) -> dict[str, Any]:
+        """Return the call as an unstreamed reply has it."""
+        kind, arguments_member = ("custom", "input") if self._is_free_text else ("function", "arguments")
+        return {"id": self.id, "type": kind, kind: {"name": self.name, arguments_member: self.arguments}, **self._extra}
 
 
-def _key(index: Any) -> Any:
-    """What tells an index from others; a server may send anything as one."""
+def _make_index_key(index: Any) -> Any:
+    """Return an index as a dictionary key: a server may send any JSON value as an index."""
     return index if isinstance(index, (int, float, str)) else repr(index)
 
 
-def _is_object(arguments: str) -> bool:
+def _is_json_object(arguments: str) -> bool:
     try:
         return isinstance(msgspec.json.decode(arguments), dict)
     except (msgspec.DecodeError, RecursionError):

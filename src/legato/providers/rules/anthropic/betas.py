@@ -1,7 +1,7 @@
-"""The betas of the Messages API. May know: the header's names. Decides: which fields and members each beta opens.
+"""The betas of the Messages API, and the fields and members that each opens.
 
-A beta's name is a word and a date (`mcp-client-2025-11-20`). What it opens goes by the word: a later date changes the beta, it closes no
-field. A word that is not known here opens nothing. The names are those of the SDK of 2026-11.
+A beta's name is a word and a date (`mcp-client-2025-11-20`). The word decides what it opens: a later date changes the beta, it closes no
+field. An unknown word opens nothing. The names are those of the SDK of 2026-11.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-FIELDS: dict[str, tuple[str, ...]] = {
+FIELD_BETAS: dict[str, tuple[str, ...]] = {
     "billing_policy": ("user-profiles-billing",),
     "compaction": ("compact",),
     "context_management": ("context-management", "compact"),
@@ -19,18 +19,18 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "output_format": ("structured-outputs",),
     "thread": ("message-threads",),
 }
-"""The fields of a request that need a beta, and the betas that open them."""
+"""The fields that need a beta, and the betas that open them."""
 
-MEMBERS: dict[str, tuple[str, ...]] = {
+MEMBER_BETAS: dict[str, tuple[str, ...]] = {
     "messages.clear_at": ("mid-conversation-system-clear-at",),
     "messages.output_config": ("mid-conversation-output-config",),
     "output_config.task_budget": ("task-budgets",),
     "thinking.block_binding": ("thinking-binding-controls",),
 }
-"""Members within fields, likewise."""
+"""The members of fields that need a beta, and the betas that open them."""
 
-BINDING_CONTROLS = "thinking-binding-controls-2026-08-01"
-ALL = ",".join(
+BINDING_CONTROLS_BETA = "thinking-binding-controls-2026-08-01"
+ALL_BETAS = ",".join(
     (
         "compact-2026-09-04",
         "context-management-2025-06-27",
@@ -42,30 +42,30 @@ ALL = ",".join(
         "server-side-fallback-2026-07-01",
         "structured-outputs-2025-11-13",
         "task-budgets-2026-03-13",
-        BINDING_CONTROLS,
+        BINDING_CONTROLS_BETA,
         "user-profiles-billing-2026-10-01",
     )
 )
-"""The header that opens everything, for a request whose own header is not known."""
+"""The header that opens every field, for a request whose own header is not known."""
 
 _DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
 
 
-def betas_of(headers: Mapping[str, str]) -> frozenset[str]:
-    """The betas that a request asks for.
+def parse_betas(headers: Mapping[str, str]) -> frozenset[str]:
+    """Return the betas that the headers name.
 
-    >>> sorted(betas_of({"Anthropic-Beta": "a, b"}))
+    >>> sorted(parse_betas({"Anthropic-Beta": "a, b"}))
     ['a', 'b']
     """
-    named = [value for name, value in headers.items() if name.lower() == "anthropic-beta" and isinstance(value, str)]
-    return frozenset(beta.strip() for beta in ",".join(named).split(",") if beta.strip())
+    values = [value for name, value in headers.items() if name.lower() == "anthropic-beta" and isinstance(value, str)]
+    return frozenset(beta.strip() for beta in ",".join(values).split(",") if beta.strip())
 
 
-def opened_by(betas: Iterable[str]) -> frozenset[str]:
-    """The fields, and members of fields, that some betas open.
+def list_opened_fields(betas: Iterable[str]) -> frozenset[str]:
+    """Return the fields and members that some betas open.
 
-    >>> sorted(opened_by(["compact-2026-01-12", "anything"]))
+    >>> sorted(list_opened_fields(["compact-2026-01-12", "anything"]))
     ['compaction', 'context_management']
     """
     words = {_DATE.sub("", beta) for beta in betas}
-    return frozenset(name for name, openers in {**FIELDS, **MEMBERS}.items() if words & set(openers))
+    return frozenset(name for name, openers in {**FIELD_BETAS, **MEMBER_BETAS}.items() if words & set(openers))

@@ -1,4 +1,4 @@
-"""A conversation as the model sees it. May know: well-formed messages. Decides: that messages of one role in a row are one turn."""
+"""The turns of a conversation: messages of one role in a row are one turn, as the model sees them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from legato.providers.rules.anthropic.prefix import blocks_of
+from legato.providers.rules.anthropic.prefix_digest import list_blocks
 
 
-class Spot(Struct, frozen=True):
-    """A block and where it stands."""
+class PlacedBlock(Struct, frozen=True):
+    """A content block and its place in the request."""
 
-    message: int
-    block: int
+    message_index: int
+    block_index: int
     value: dict[str, Any]
 
     @property
     def path(self) -> str:
-        """As the API writes it."""
-        return f"messages.{self.message}.content.{self.block}"
+        """The block's path as the API writes it."""
+        return f"messages.{self.message_index}.content.{self.block_index}"
 
     @property
     def type(self) -> str:
@@ -28,41 +28,41 @@ class Spot(Struct, frozen=True):
         return str(self.value["type"])
 
 
-class Turn(Struct, frozen=True):
+class RoleTurn(Struct, frozen=True):
     """Messages of one role in a row."""
 
     role: str
-    first: int  # the first message
-    last: int
-    spots: tuple[Spot, ...]
+    first_index: int
+    last_index: int
+    blocks: tuple[PlacedBlock, ...]
 
-    def of(self, *types: str) -> list[Spot]:
-        """The blocks of these types."""
-        return [spot for spot in self.spots if spot.type in types]
-
-
-class Step(Struct, frozen=True):
-    """A turn between its neighbours."""
-
-    turn: Turn
-    before: Turn | None
-    after: Turn | None
+    def blocks_of_type(self, *types: str) -> list[PlacedBlock]:
+        """Return the blocks of these types."""
+        return [block for block in self.blocks if block.type in types]
 
 
-def turns_of(messages: list[dict[str, Any]]) -> list[Turn]:
-    """The turns of a conversation."""
-    turns: list[Turn] = []
-    spots: list[Spot] = []
+class TurnWithNeighbours(Struct, frozen=True):
+    """A turn, the one before it and the one after it."""
+
+    turn: RoleTurn
+    before: RoleTurn | None
+    after: RoleTurn | None
+
+
+def merge_turns(messages: list[dict[str, Any]]) -> list[RoleTurn]:
+    """Return the turns of a conversation."""
+    turns: list[RoleTurn] = []
+    blocks: list[PlacedBlock] = []
     first = 0
     for index, message in enumerate(messages):
-        spots += [Spot(index, number, block) for number, block in enumerate(blocks_of(message.get("content")))]
+        blocks += [PlacedBlock(index, number, block) for number, block in enumerate(list_blocks(message.get("content")))]
         if index + 1 == len(messages) or messages[index + 1]["role"] != message["role"]:
-            turns.append(Turn(message["role"], first, index, tuple(spots)))
-            spots, first = [], index + 1
+            turns.append(RoleTurn(message["role"], first, index, tuple(blocks)))
+            blocks, first = [], index + 1
     return turns
 
 
-def steps(turns: list[Turn]) -> Iterator[Step]:
-    """Every turn with those next to it."""
+def pair_with_neighbours(turns: list[RoleTurn]) -> Iterator[TurnWithNeighbours]:
+    """Yield every turn with its neighbours."""
     for index, turn in enumerate(turns):
-        yield Step(turn, turns[index - 1] if index else None, turns[index + 1] if index + 1 < len(turns) else None)
+        yield TurnWithNeighbours(turn, turns[index - 1] if index else None, turns[index + 1] if index + 1 < len(turns) else None)

@@ -1,45 +1,45 @@
-/** One session as the page knows it. May know: the API. Decides: when facts are read, and what is being said beside them.
+/** The facts and the state of one session, kept up to date from the server.
  *
- * The facts are the server's; what is here is as much of them as was read, in order. Words that are still being said (`live`) are no facts:
- * they are shown until the reply that they are of has been read, or until they are withdrawn.
+ * `facts` are the facts that were read so far, in order. `deltas` is text of replies that are not recorded yet: it is shown until the facts
+ * of its reply have been read, or until it is retracted.
  */
 
-import { Refused, ask, path } from "../parts/api.js";
-import { settled } from "../parts/dom.js";
-import { Stream } from "../parts/stream.js";
+import { ApiError, apiPath, requestJson } from "../lib/api.js";
+import { debounce } from "../lib/dom.js";
+import { EventStream } from "../lib/event_stream.js";
 
-const PAGE = 2000;
+const FACTS_PER_PAGE = 2000;
 
-/** Events after which a session may stand otherwise than it did. */
-const STANDING = new Set(["status", "request_info", "said", "decided", "cancelled", "model_failed"]);
+/** Events that may change the state of a session. */
+const STATUS_EVENTS = new Set(["status", "request_info", "said", "decided", "cancelled", "model_failed"]);
 
 export class Ledger {
-  /** `tell(what)` is called with "facts", "live", "detail", "line" or "reset" (all facts were read again). */
-  constructor(id, tell) {
+  /** `onChange(what)` is called with "facts", "deltas", "detail", "connection" or "reset" (all facts are read again). */
+  constructor(id, onChange) {
     this.id = id;
-    this.where = path`api/sessions/${id}`;
+    this.url = apiPath`api/sessions/${id}`;
     this.facts = [];
-    this.length = 0; // as the server last said; more than `facts` has, while they are read
+    this.length = 0; // the server's last count; `facts` has fewer while they are being read
     this.detail = /** @type {any} */ (null);
-    this.generation = 0; // how often all was read anew: what was shown before may not be shown any more
-    this.live = []; // { agent, text, position }: position -1 while it is being said
-    this.line = "connecting";
+    this.generation = 0; // how often all facts were read again: content shown before may have been redacted
+    this.deltas = []; // { agent, text, position }: position -1 until the reply is recorded
+    this.connection = "connecting";
     this.failure = null;
-    this.#tell = tell;
-    this.#refreshSoon = settled(() => this.refresh(), 60);
+    this.#onChange = onChange;
+    this.#refreshSoon = debounce(() => this.refresh(), 60);
   }
 
-  #tell;
+  #onChange;
   #refreshSoon;
-  #stream = /** @type {Stream | null} */ (null);
+  #stream = /** @type {EventStream | null} */ (null);
   #reading = /** @type {Promise<void> | null} */ (null);
-  #again = false;
+  #mustReadAgain = false;
   #closed = false;
-  #asked = 0; // how often the session was asked what it is now
+  #refreshCount = 0; // how often `refresh` was called
 
-  /** Read all that is recorded, and follow what comes. */
+  /** Read all facts, and follow the events. */
   async open() {
-    await Promise.all([this.refresh(), this.#read()]);
+    await Promise.all([this.refresh(), this.#readFacts()]);
     if (!this.#closed && !this.failure) this.#follow();
   }
 
@@ -49,125 +49,125 @@ export class Ledger {
     this.#refreshSoon.cancel();
   }
 
-  /** Read what the session is now: its status, and what it asks. */
+  /** Read the session's current status and pending requests. */
   async refresh() {
-    const asked = ++this.#asked;
+    const call = ++this.#refreshCount;
     try {
-      const detail = await ask(this.where, { exact: true });
-      if (asked !== this.#asked) return; // it was asked again since, and that answer is newer
+      const detail = await requestJson(this.url, { exact: true });
+      if (call !== this.#refreshCount) return; // a later call has newer data
       this.detail = detail;
       this.failure = null;
     } catch (error) {
-      this.#failed(error);
+      this.#handleError(error);
     }
-    if (!this.#closed) this.#tell("detail");
+    if (!this.#closed) this.#onChange("detail");
   }
 
-  #failed(error) {
-    if (!(error instanceof Refused)) throw error;
-    if (error.status === 404 && this.detail) this.#lined("gone");
+  #handleError(error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 404 && this.detail) this.#setConnection("gone");
     else if (error.status !== 0 || !this.detail) this.failure = error;
   }
 
   // -- facts ---------------------------------------------------------------------------------------------------------
 
-  /** Read on until all is read. Asked while it reads, it looks once more. */
-  #read() {
-    this.#again = true;
-    this.#reading ??= this.#readOn().finally(() => {
+  /** Read all new facts. A call during reading makes it read once more. */
+  #readFacts() {
+    this.#mustReadAgain = true;
+    this.#reading ??= this.#readPages().finally(() => {
       this.#reading = null;
     });
     return this.#reading;
   }
 
-  async #readOn() {
-    while (this.#again && !this.#closed) {
-      this.#again = false;
+  async #readPages() {
+    while (this.#mustReadAgain && !this.#closed) {
+      this.#mustReadAgain = false;
       try {
         do {
           const [from, generation] = [this.facts.length, this.generation];
-          const page = await ask(`${this.where}/facts?from=${from}&limit=${PAGE}`);
+          const page = await requestJson(`${this.url}/facts?from=${from}&limit=${FACTS_PER_PAGE}`);
           if (this.#closed) return;
-          if (generation === this.generation) this.#take(page);
+          if (generation === this.generation) this.#addPage(page);
         } while (this.facts.length < this.length);
       } catch (error) {
-        this.#failed(error);
+        this.#handleError(error);
         return;
       }
     }
   }
 
-  #take(page) {
-    for (const fact of page.facts) this.facts.push(placed(fact, this.facts.length));
+  #addPage(page) {
+    for (const fact of page.facts) this.facts.push(withPosition(fact, this.facts.length));
     this.length = page.length;
     this.cursor = page.cursor;
-    this.live = this.live.filter((words) => words.position < 0 || words.position >= this.facts.length);
-    if (page.facts.length) this.#tell("facts");
+    this.deltas = this.deltas.filter((delta) => delta.position < 0 || delta.position >= this.facts.length);
+    if (page.facts.length) this.#onChange("facts");
   }
 
-  // -- what comes ----------------------------------------------------------------------------------------------------
+  // -- events --------------------------------------------------------------------------------------------------------
 
   #follow() {
     const after = this.cursor ? `?after=${encodeURIComponent(this.cursor)}` : "";
-    this.#stream = new Stream(`${this.where}/events${after}`, "", {
-      onEvent: (type, event) => this.#event(type, event),
-      onLine: (line) => {
-        const back = line === "open" && this.line === "lost";
-        this.#lined(line);
-        if (!back) return;
-        this.#read(); // what an event told of may not have been read when the line was lost
+    this.#stream = new EventStream(`${this.url}/events${after}`, "", {
+      onEvent: (type, event) => this.#handleEvent(type, event),
+      onState: (state) => {
+        const isRestored = state === "open" && this.connection === "lost";
+        this.#setConnection(state);
+        if (!isRestored) return;
+        this.#readFacts(); // facts of the last events may not have been read before the connection was lost
         this.#refreshSoon();
       },
     });
   }
 
-  #lined(line) {
-    if (line === "gone") this.#stream?.close();
-    this.line = line;
-    if (!this.#closed) this.#tell("line");
+  #setConnection(state) {
+    if (state === "gone") this.#stream?.close();
+    this.connection = state;
+    if (!this.#closed) this.#onChange("connection");
   }
 
-  #event(type, { position, data }) {
-    if (type === "output" && data.delta) return this.#piece(data);
-    if (type === "output_reset") return this.#withdraw();
-    if (type === "redacted") return this.#startOver();
-    if (type === "message") this.#sealed(position);
-    if (STANDING.has(type)) this.#refreshSoon();
-    return this.#read();
+  #handleEvent(type, { position, data }) {
+    if (type === "output" && data.delta) return this.#addDelta(data);
+    if (type === "output_reset") return this.#retractDelta();
+    if (type === "redacted") return this.#reload();
+    if (type === "message") this.#sealDelta(position);
+    if (STATUS_EVENTS.has(type)) this.#refreshSoon();
+    return this.#readFacts();
   }
 
-  #piece({ author_name: agent, text }) {
-    const last = this.live.at(-1);
+  #addDelta({ author_name: agent, text }) {
+    const last = this.deltas.at(-1);
     if (last && last.position < 0) last.text += text;
-    else this.live.push({ agent, text, position: -1 });
-    this.#tell("live");
+    else this.deltas.push({ agent, text, position: -1 });
+    this.#onChange("deltas");
   }
 
-  #sealed(position) {
-    const last = this.live.at(-1);
+  #sealDelta(position) {
+    const last = this.deltas.at(-1);
     if (last && last.position < 0) last.position = position;
   }
 
-  #withdraw() {
-    if (!this.live.some((words) => words.position < 0)) return;
-    this.live = this.live.filter((words) => words.position >= 0);
-    this.#tell("live");
+  #retractDelta() {
+    if (!this.deltas.some((delta) => delta.position < 0)) return;
+    this.deltas = this.deltas.filter((delta) => delta.position >= 0);
+    this.#onChange("deltas");
   }
 
-  /** Words were erased: what was read before may not be shown any more. */
-  #startOver() {
+  /** Read all facts again after a redaction. */
+  #reload() {
     this.generation++;
     this.facts = [];
-    this.live = [];
-    this.#tell("reset");
-    this.#read();
+    this.deltas = [];
+    this.#onChange("reset");
+    this.#readFacts();
     this.#refreshSoon();
   }
 }
 
-/** A fact with its place. A verdict has a place of its own that it is about. */
-function placed(fact, position) {
-  if (fact.fact === "guardrail_judged") fact.about ??= fact.position;
+/** Set the position of a fact. Judgements have a field `position` for the fact that they are about, which becomes `about`. */
+function withPosition(fact, position) {
+  if (fact.fact === "guardrail_judged" || fact.fact === "termination_judged") fact.about ??= fact.position;
   fact.position = position;
   return fact;
 }

@@ -1,17 +1,17 @@
-/** Colours of agents. May know: names. Decides: which of the colours in style.css an agent has, the same on every page. */
+/** Colours of agents: each agent has the same one of the colours in style.css on every page. */
 
-export const COLOURS = 8;
+export const COLOUR_COUNT = 8;
 
 export class Palette {
-  /** The agents of a workflow first, in their order; then others as they appear. */
+  /** Colours are assigned to the workflow's agents first, in their order, then to others as they appear. */
   constructor(agents = []) {
     this.numbers = new Map();
-    for (const agent of agents) this.of(agent);
+    for (const agent of agents) this.classOf(agent);
   }
 
-  /** The class that gives an element an agent's colour. */
-  of(agent) {
-    if (!this.numbers.has(agent)) this.numbers.set(agent, this.numbers.size % COLOURS);
+  /** Return the CSS class with an agent's colour. */
+  classOf(agent) {
+    if (!this.numbers.has(agent)) this.numbers.set(agent, this.numbers.size % COLOUR_COUNT);
     return `agent-${this.numbers.get(agent)}`;
   }
 }

@@ -1,0 +1,1 @@
+"""The Restate engine. Needs the extra `restate`."""

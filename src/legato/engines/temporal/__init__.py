@@ -1,0 +1,1 @@
+"""The Temporal engine. Needs the extra `temporal`."""
