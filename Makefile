@@ -52,9 +52,10 @@ lowest: ## make quick with the lowest versions that pyproject.toml allows
 engines: $(VENV)/.dev $(ENGINES)/.ready ## workers over real Temporal and Restate servers, which it installs (needs npm)
 	@$(PY) -m pytest -q -n 2 tests/engines $(ARGS)
 
-lint: $(VENV)/.dev ## formatting and likely mistakes (ruff)
+lint: $(VENV)/.dev ## formatting and likely mistakes (ruff), and names (tests/naming)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check --quiet . || { echo "make format writes what ruff format asks for"; exit 1; }
+	@$(PY) -m tests.naming
 
 format: $(VENV)/.dev ## format the code (ruff)
 	@$(PY) -m ruff check --select I --fix --quiet .

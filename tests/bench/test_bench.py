@@ -35,7 +35,8 @@ def measured(script: str, workload: str, n: int) -> list[dict]:
         *(pytest.param(BARE, workload, id=f"bare limit {workload}") for workload in SIZES if workload != "W7"),  # Legato's has it too
     ],
 )
-def test_every_workload_runs_to_its_end_and_loses_and_doubles_nothing(system, workload):
+def test_every_workload_completes_without_faults(system, workload):
+    """Every workload runs to its end, and nothing is lost or doubled."""
     lines = measured(system.script, workload, SIZES[workload])
     assert {line["variant"] for line in lines} == set(variants_of(system, workload)), "as the list of systems has it"
     for line in lines:
@@ -67,7 +68,8 @@ def asked(play: Play, texts: list[str], calls: list[str], outputs: list[str]) ->
     ],
     ids=["as it should be", "a reply lost", "a message doubled", "a call lost", "an output doubled"],
 )
-def test_a_lost_or_doubled_message_call_or_output_is_seen_in_the_last_request(spoil, lost, doubled):
+def test_last_request_shows_lost_and_doubled_texts(spoil, lost, doubled):
+    """A lost or doubled message, call or output is found in the last request."""
     play = ping_pong(3)
     texts = everything_said(play, 3)
     calls = [turn.calls[0].id for turn in play.turns[:3]]
@@ -80,7 +82,8 @@ def test_a_lost_or_doubled_message_call_or_output_is_seen_in_the_last_request(sp
     assert (play.lost, play.doubled) == (lost, doubled)
 
 
-def test_searching_a_request_is_not_counted_as_the_systems_time():
+def test_search_time_is_not_counted():
+    """The time that the benchmark takes to search a request is not counted as the system's time."""
     play = Play([Turn("[[reply-0]] Hello.")], watched=1)
     play.next(lambda: Seen([str(number) for number in range(50_000)]))
     assert play.searching > 0
@@ -98,7 +101,8 @@ def line(system: str, workload: str, n: int, cpu_ms: float, variant: str = "", *
     return {"system": system, "workload": workload, "n": n, "variant": variant, "cpu_ms": cpu_ms, "wall_ms": cpu_ms, **judged, **more}
 
 
-def test_goals_are_judged_against_the_fastest_peer_that_loses_nothing():
+def test_goals_compare_with_the_fastest_correct_peer():
+    """Peers that lose something are left out."""
     lines = [
         line("legato", "W1", 400, 0.1),
         line("bare limit", "W1", 400, 0.02),
@@ -113,7 +117,8 @@ def test_goals_are_judged_against_the_fastest_peer_that_loses_nothing():
     assert goals(Measured([]))[0].met is None, "what was not measured is neither met nor missed"
 
 
-def test_beside_a_store_that_we_wrote_for_a_peer_the_judge_is_what_peers_are_shipped_with():
+def test_peers_are_compared_with_their_own_stores():
+    """A store that we wrote for a peer is measured, and does not decide whether a goal is met."""
     lines = [
         line("legato", "W2", 400, 0.1, "effects"),
         line("bare limit", "W2", 400, 0.05, "normal"),
@@ -128,7 +133,7 @@ def test_beside_a_store_that_we_wrote_for_a_peer_the_judge_is_what_peers_are_shi
     assert told.met
 
 
-def test_opening_anew_is_judged_beside_those_that_open_anew():
+def test_reopening_is_compared_with_reopening():
     lines = [
         line("legato", "W4", 200, 1.0, "store"),
         line("legato", "W4", 200, 2.0, "opened anew"),
@@ -143,7 +148,8 @@ def test_opening_anew_is_judged_beside_those_that_open_anew():
 @pytest.mark.parametrize(
     ("at_0", "met"), [(0.9, True), (0.7, False), (None, None)], ids=["the same work", "more than that", "it is not known"]
 )
-def test_a_busy_core_meets_the_goal_at_50_ms_only_with_the_work_that_is_there_at_0_ms(at_0, met):
+def test_busy_core_needs_the_work_at_0_ms(at_0, met):
+    """A busy core meets the goal at 50 ms only with the work that is there at 0 ms."""
     rates = [("legato", 1_000.0), ("bare limit", 5_000.0)]
     lines = [line(system, "W5", 1_000, 1.0, "50ms", extra={"conversations_per_s": rate}) for system, rate in rates]
     lines += [line("legato", "W5", 1_000, at_0, "0ms")] if at_0 else []
@@ -155,13 +161,14 @@ def test_a_busy_core_meets_the_goal_at_50_ms_only_with_the_work_that_is_there_at
     assert told.met is False, "a core that is not busy bounds nothing"
 
 
-def test_the_last_hundred_handoffs_are_judged_as_measured_with_nothing_taken_off():
+def test_last_hundred_handoffs_count_as_measured():
+    """Nothing is subtracted."""
     lines = [line("legato", "W1", 400, 0.2, extra={"first_hundred_ms": 0.1, "last_hundred_ms": 0.12})]
     lines.append(line("bare limit", "W1", 400, 0.02, extra={"first_hundred_ms": 0.01, "last_hundred_ms": 0.03}))
     assert next(goal for goal in goals(Measured(lines)) if goal.asks.startswith("the last hundred")).met is False
 
 
-def test_words_of_another_conversation_are_seen():
+def test_texts_of_other_conversations_are_found():
     play = crowd_play(7)
     question = play.user(7)
     for number in range(CROWD_CALLS):
@@ -173,7 +180,7 @@ def test_words_of_another_conversation_are_seen():
     assert not crowd_ok(8, play.turns[CROWD_CALLS - 1].text)
 
 
-def test_the_report_has_medians_noise_ratios_faults_and_plots_that_are_svg(tmp_path):
+def test_report_has_medians_noise_ratios_and_plots(tmp_path):
     lines = [line("legato", "W1", n, cpu, version="1") for n in (100, 400) for cpu in (0.1, 0.3, 0.2)]
     lines += [line("bare limit", "W1", n, 0.02) for n in (100, 400)]
     lines += [line("agent-framework", "W1", 400, 13.0, lost=800), line("google-adk", "W1", 100, 54.0, ended=False)]
@@ -189,7 +196,7 @@ def test_the_report_has_medians_noise_ratios_faults_and_plots_that_are_svg(tmp_p
         assert xml.etree.ElementTree.parse(tmp_path / f"{plot}.svg").getroot().tag.endswith("svg")
 
 
-def test_what_would_take_too_long_is_predicted_from_what_was_measured():
+def test_long_measurements_are_predicted_from_short_ones():
     assert predict([], 800) == 0.0, "the first size is always run"
     assert 4.0 < predict([(100, 1.0)], 400) < 16.0, "more than linear"
     assert 16.0 < predict([(100, 1.0), (200, 4.0)], 400) < 20.0, "quadratic, and a little more"

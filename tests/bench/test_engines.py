@@ -12,7 +12,8 @@ from legato.core.codec import encode_fact
 from legato.stores import MemoryStore
 
 
-async def test_the_bare_loop_appends_the_facts_of_a_conversation_with_tools() -> None:
+async def test_bare_loop_appends_the_same_facts() -> None:
+    """The bare loop appends the facts of a conversation with tools."""
     turns = await appends_of(TURNS)
     session = desk.session(store=MemoryStore())
     for _ in range(TURNS):
@@ -32,7 +33,8 @@ async def test_every_row_without_an_engine_can_be_measured(tmp_path: Path, datab
     await server.close()
 
 
-def test_the_table_has_every_row_as_a_ratio_to_the_bare_loop_on_its_own_database() -> None:
+def test_table_rows_are_ratios_to_the_bare_loop() -> None:
+    """Each row is compared with the bare loop on the same database."""
     found = {name: [Figures(100 / (index + 1), index + 1, index + 1, 0, 0)] for index, name in enumerate(NAMES)}
     rows = [line.split(" | ") for line in table(found).splitlines()[2:]]
     assert [row[0].removeprefix("| ") for row in rows] == list(NAMES)

@@ -28,7 +28,8 @@ def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         ("session-0.13.3.db", "SQLiteSession 'customer-42'"),
     ],
 )
-def test_without_a_store_it_says_what_the_file_holds_and_imports_nothing(sample: str, kind: str) -> None:
+def test_without_a_store_it_only_reports(sample: str, kind: str) -> None:
+    """Without a store the command reports the file's content and imports nothing."""
     done = command(SAMPLES / sample)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(kind)
@@ -68,9 +69,7 @@ async def test_with_a_store_it_becomes_a_session_once(tmp_path: Path) -> None:
         [SAMPLES / "session-0.13.3.db", "--of", "nobody"],
     ],
 )
-def test_what_cannot_be_done_is_one_error_and_no_store_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
-) -> None:
+def test_errors_create_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("hello")
     Path("object.json").write_text("{}")

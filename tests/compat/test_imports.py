@@ -1,4 +1,4 @@
-"""What other frameworks kept becomes a ledger: each message once, in order, every call answered once (C1, C3), nothing executed (S1)."""
+"""Data of other frameworks becomes a ledger: each message once, in order, every call answered once (C1, C3), nothing executed (S1)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.compat.imports import Conversation, from_checkpoint, from_messages, from_run_state, from_sqlite_session
-from legato.compat.imports.reading import LONGEST
+from legato.compat.imports.untrusted_input import MAX_SOURCE_BYTES
 from legato.core.facts import ApprovalChecked, Call, CallReturned, HandedOff, MessageReceived, ModelReplied
 from legato.emulator import Emulator, serve
 from legato.errors import BadInput, CannotImport, LedgerExists
 from legato.models import OpenAIChat, OpenAIResponses
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel
+from tests.line_counter import count_lines
 from tests.seeds.before import fake_models
-from tests.work import count_lines
 
 SAMPLES = Path(__file__).parent / "samples"
 QUESTIONS = ["What is my balance?", "And the balance of my savings?", "Which of the two is larger?"]
@@ -54,7 +54,7 @@ async def facts_of(conversation: Conversation, workflow: str = "bank") -> list[A
     return list(await store.read("s"))
 
 
-def told(facts: list[Any]) -> list[str]:
+def describe_facts(facts: list[Any]) -> list[str]:
     """A ledger in short."""
     lines = []
     for fact in facts:
@@ -79,7 +79,8 @@ def turn(question: str) -> list[str]:
 # -- what is read ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_checkpoint_of_2025_has_every_message_once_although_it_keeps_each_up_to_seven_times() -> None:
+async def test_checkpoint_of_2025_yields_each_message_once() -> None:
+    """The checkpoint keeps each message up to seven times."""
     conversation = from_checkpoint(SAMPLES / "checkpoint-1.0.0b251204.json")
     expected = []
     for question in QUESTIONS:
@@ -90,37 +91,39 @@ async def test_a_checkpoint_of_2025_has_every_message_once_although_it_keeps_eac
             "-> specialist",
             *turn(question),
         ]
-    assert told(await facts_of(conversation)) == expected
+    assert describe_facts(await facts_of(conversation)) == expected
     assert conversation.agents == ["coordinator", "specialist"]
     assert conversation.report.copies == 16
     assert conversation.report.left_out == []
     assert (SAMPLES / "checkpoint-1.0.0b251204.json").read_text().count(QUESTIONS[0] + '"') > 6
 
 
-async def test_a_checkpoint_of_1_0_is_read_from_its_json_and_says_which_pickles_were_not() -> None:
+async def test_checkpoint_of_1_0_skips_and_reports_pickles() -> None:
+    """A checkpoint of 1.0 is read from its JSON; the report lists the pickles that were not read."""
     conversation = from_checkpoint(SAMPLES / "checkpoint-1.0.0.json")
     expected = [f"user: {QUESTIONS[0]}", "coordinator: handoff_to_specialist", "-> specialist", *turn(QUESTIONS[0])]
     for question in QUESTIONS[1:]:
         expected += [f"user: {question}", *turn(question)]
-    assert told(await facts_of(conversation)) == expected
+    assert describe_facts(await facts_of(conversation)) == expected
     assert conversation.report.copies == 12
     assert "12 pickled values of specialist.full_conversation; nothing is unpickled" in conversation.report.left_out
     assert "12 copies that the framework had made" in str(conversation.report)
 
 
 @pytest.mark.parametrize("release", ["1.0.0", "1.23.0"])
-async def test_a_call_that_waited_for_approval_in_a_checkpoint_waits_here(release: str) -> None:
+async def test_imported_call_still_waits_for_approval(release: str) -> None:
     conversation = from_checkpoint(SAMPLES / f"checkpoint-{release}-approval.json")
     expected = ["user: What is my balance?", "coordinator: handoff_to_specialist", "-> specialist", "specialist: look_up_account", "waits"]
-    assert told(await facts_of(conversation)) == expected
+    assert describe_facts(await facts_of(conversation)) == expected
     assert conversation.report.pending == 1
 
 
 @pytest.mark.parametrize("release", ["0.13.3", "0.24.0"])
-async def test_a_run_state_keeps_the_output_of_the_call_that_ran_and_the_two_that_wait(release: str) -> None:
+async def test_run_state_keeps_outputs_and_waiting_calls(release: str) -> None:
+    """A `RunState` keeps the output of the call that ran, and the two calls that wait."""
     conversation = from_run_state(SAMPLES / f"run-state-{release}-approval.json")
     facts = await facts_of(conversation)
-    assert told(facts)[1:] == [
+    assert describe_facts(facts)[1:] == [
         "IT_Support_Agent: run_cleanup",
         "IT_Support_Agent: run_diagnostic",
         "IT_Support_Agent: run_cleanup",
@@ -131,15 +134,15 @@ async def test_a_run_state_keeps_the_output_of_the_call_that_ran_and_the_two_tha
     assert conversation.report.pending == 2
     handed = from_run_state((SAMPLES / f"run-state-{release}-handoff.json").read_text())
     expected = ["user: What is my balance?", "coordinator: handoff_to_specialist", "-> specialist", *turn(QUESTIONS[0])]
-    assert told(await facts_of(handed)) == expected
+    assert describe_facts(await facts_of(handed)) == expected
 
 
-async def test_a_sqlite_session_says_who_spoke_from_its_handoffs() -> None:
+async def test_sqlite_session_infers_agents_from_handoffs() -> None:
     conversation = from_sqlite_session(SAMPLES / "session-0.13.3.db", agent="coordinator")
     expected = []
     for question in QUESTIONS[:2]:
         expected += [f"user: {question}", "coordinator: handoff_to_specialist", "-> specialist", *turn(question)]
-    assert told(await facts_of(conversation)) == expected
+    assert describe_facts(await facts_of(conversation)) == expected
     assert from_sqlite_session(SAMPLES / "session-0.13.3.db", "customer-42").agents == ["assistant", "specialist"]
 
 
@@ -158,7 +161,7 @@ def calls(name: str, id: str) -> dict[str, Any]:
     return {"type": "function_call", "name": name, "call_id": id, "arguments": "{}"}
 
 
-def came(id: str, output: str) -> dict[str, Any]:
+def tool_output(id: str, output: str) -> dict[str, Any]:
     return {"type": "function_result", "call_id": id, "result": output}
 
 
@@ -168,39 +171,46 @@ def checkpoint(**histories: list[dict[str, Any]]) -> str:
     return json.dumps({"checkpoint_id": "c1", "version": "1.0", "messages": {}, "state": {"_executor_state": executors}})
 
 
-async def test_who_says_the_same_twice_said_it_twice_and_what_the_framework_copied_is_there_once() -> None:
+async def test_repeated_messages_stay_and_copies_go() -> None:
+    """A message that a user sent twice stays twice; a message that the framework copied is there once."""
     run_1 = [message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m1")]
     run_2 = [*run_1, message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m2")]
     run_3 = [*run_2, message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m3")]
     conversation = from_checkpoint(checkpoint(a=[*run_1, *run_2, *run_3]))
-    assert told(await facts_of(conversation)) == ["user: Go on", "a: Done."] * 3
+    assert describe_facts(await facts_of(conversation)) == ["user: Go on", "a: Done."] * 3
     assert conversation.report.copies == 6
 
 
-async def test_a_history_that_was_not_replayed_is_taken_as_it_is() -> None:
+async def test_history_without_replays_is_taken_unchanged() -> None:
     kept = [message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m1")]
     kept += [message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m2")]
-    assert told(await facts_of(from_checkpoint(checkpoint(a=kept)))) == ["user: Go on", "a: Done."] * 2
+    assert describe_facts(await facts_of(from_checkpoint(checkpoint(a=kept)))) == ["user: Go on", "a: Done."] * 2
 
 
-async def test_a_call_without_output_that_nobody_was_asked_about_is_answered_as_unknown() -> None:
+async def test_call_without_output_gets_unknown_outcome() -> None:
+    """A call without an output that does not wait for approval is answered as of unknown outcome."""
     kept = [message("user", text("Pay")), message("assistant", calls("pay", "c1"), calls("look", "c2"), author="a", id="m1")]
-    kept += [message("tool", came("c2", "found"), author="a"), message("user", text("Well?"))]
+    kept += [message("tool", tool_output("c2", "found"), author="a"), message("user", text("Well?"))]
     conversation = from_messages(json.dumps(kept))
-    unknown, found = (line for line in told(await facts_of(conversation)) if line.startswith("="))
+    unknown, found = (line for line in describe_facts(await facts_of(conversation)) if line.startswith("="))
     assert "outcome of 'pay' is unknown" in unknown
     assert "may have taken effect" in unknown
     assert found == "= found"
     assert conversation.report.unknown == 1
 
 
-async def test_an_output_without_call_a_second_output_and_what_was_said_first_are_left_out_and_said() -> None:
+async def test_unmatched_outputs_and_early_replies_are_reported() -> None:
+    """An output without a call, a second output, and a reply before the first message are left out and reported."""
     kept = [
         message("assistant", text("Welcome!"), author="a"),
         message("user", text("Hi")),
         message("assistant", calls("look", "c1"), author="a"),
     ]
-    kept += [message("tool", came("c1", "one")), message("tool", came("c1", "two")), message("tool", came("c9", "nine"))]
+    kept += [
+        message("tool", tool_output("c1", "one")),
+        message("tool", tool_output("c1", "two")),
+        message("tool", tool_output("c9", "nine")),
+    ]
     kept += [message("system", text("Be brief")), message("assistant", {"type": "text_reasoning", "text": "hm"}, text("Hello"), author="a")]
     report = from_messages(json.dumps(kept)).report
     assert len(report.left_out) == 5
@@ -209,48 +219,57 @@ async def test_an_output_without_call_a_second_output_and_what_was_said_first_ar
         assert any(part in line for line in report.left_out), part
 
 
-async def test_a_call_id_that_was_used_again_is_another_call() -> None:
+async def test_reused_call_id_is_another_call() -> None:
     kept = []
     for output in ("one", "two"):
         kept += [
             message("user", text("Look")),
             message("assistant", calls("look", "constant"), author="a"),
-            message("tool", came("constant", output)),
+            message("tool", tool_output("constant", output)),
         ]
-    assert told(await facts_of(from_messages(json.dumps(kept)))) == ["user: Look", "a: look", "= one", "user: Look", "a: look", "= two"]
+    assert describe_facts(await facts_of(from_messages(json.dumps(kept)))) == [
+        "user: Look",
+        "a: look",
+        "= one",
+        "user: Look",
+        "a: look",
+        "= two",
+    ]
 
 
-async def test_control_that_passed_without_a_call_gets_one_and_the_report_says_so() -> None:
+async def test_handoff_without_a_call_gets_one() -> None:
+    """Control that passed without a call gets one, and the report says so."""
     kept = [
         message("user", text("Hi")),
         message("assistant", text("One moment."), author="a"),
         message("assistant", text("Hello."), author="b"),
     ]
     conversation = from_messages(json.dumps(kept))
-    assert told(await facts_of(conversation)) == ["user: Hi", "a: One moment.", "a: handoff_to_b", "-> b", "b: Hello."]
+    assert describe_facts(await facts_of(conversation)) == ["user: Hi", "a: One moment.", "a: handoff_to_b", "-> b", "b: Hello."]
     assert "kept no call" in conversation.report.notes[0]
     renamed = MemoryStore()
     await conversation.save(renamed, "s", workflow="w", agents={"b": "clerk"})
-    assert told(list(await renamed.read("s")))[-2:] == ["-> clerk", "clerk: Hello."]
+    assert describe_facts(list(await renamed.read("s")))[-2:] == ["-> clerk", "clerk: Hello."]
 
 
-async def test_words_and_a_handoff_in_one_reply_keep_their_call_although_others_were_told_the_words_alone() -> None:
+async def test_reply_with_text_keeps_its_handoff_call() -> None:
+    """Text and a handoff in one reply keep their call, although other agents received the text alone."""
     passing = message("assistant", text("One moment."), calls("handoff_to_b", "h1"), author="a", id="m1")
-    first = [message("user", text("Hi")), passing, message("tool", came("h1", "{}"))]
+    first = [message("user", text("Hi")), passing, message("tool", tool_output("h1", "{}"))]
     second = [message("user", text("Hi")), message("assistant", text("One moment."), author="a")]
     second.append(message("assistant", text("Hello."), author="b", id="m2"))
     conversation = from_checkpoint(checkpoint(a=first, b=second))
-    assert told(await facts_of(conversation)) == ["user: Hi", "a: One moment.", "a: handoff_to_b", "-> b", "b: Hello."]
+    assert describe_facts(await facts_of(conversation)) == ["user: Hi", "a: One moment.", "a: handoff_to_b", "-> b", "b: Hello."]
     assert (conversation.report.notes, conversation.report.left_out) == ([], [])
 
 
-def test_an_input_that_does_not_say_who_spoke_is_noted() -> None:
+def test_input_without_authors_is_noted() -> None:
     items = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Well?"}]
     state = {"$schemaVersion": "1.6", "original_input": items, "generated_items": [], "current_agent": {"name": "a"}}
     assert "the input does not say who spoke" in from_run_state(json.dumps(state)).report.notes[0]
 
 
-async def test_agents_are_renamed_only_if_they_are_there_and_each_keeps_a_name_of_its_own() -> None:
+async def test_renaming_needs_existing_agents_and_unique_names() -> None:
     conversation = from_checkpoint(SAMPLES / "checkpoint-1.0.0.json")
     store = MemoryStore()
     with pytest.raises(BadInput, match=r"nobody here is called 'clerk'[\s\S]*coordinator, specialist"):
@@ -279,9 +298,8 @@ async def test_pictures_and_files_come_along_with_their_bytes() -> None:
 @pytest.mark.parametrize(
     "sample", ["checkpoint-1.0.0b251204.json", "checkpoint-1.0.0.json", "run-state-0.24.0-handoff.json", "session-0.13.3.db"]
 )
-async def test_a_workflow_goes_on_with_what_was_imported_and_nothing_is_refused(
-    tmp_path: Path, sample: str, chat: bool, stream: bool
-) -> None:
+async def test_workflow_continues_an_imported_conversation(tmp_path: Path, sample: str, chat: bool, stream: bool) -> None:
+    """A workflow continues an imported conversation, and the provider refuses no request."""
     path = SAMPLES / sample
     read = (
         from_sqlite_session(path, agent="coordinator")
@@ -304,7 +322,8 @@ async def test_a_workflow_goes_on_with_what_was_imported_and_nothing_is_refused(
 
 
 @pytest.mark.parametrize("sample", ["checkpoint-1.0.0-approval.json", "checkpoint-1.23.0-approval.json"])
-async def test_an_imported_call_is_approved_here_runs_once_and_the_conversation_goes_on(sample: str) -> None:
+async def test_imported_call_is_approved_and_runs_once(sample: str) -> None:
+    """An imported call is approved here and runs once, and the conversation continues."""
     store = MemoryStore()
     await from_checkpoint(SAMPLES / sample).save(store, "s", workflow="bank")
     with serve(fake_model=fake_models.reply_as_support_or_bank) as emulator:
@@ -317,7 +336,8 @@ async def test_an_imported_call_is_approved_here_runs_once_and_the_conversation_
         assert [exchange.status for exchange in emulator.exchanges] == [200]
 
 
-async def test_the_turn_that_goes_on_has_the_agents_own_instructions_and_tools() -> None:
+async def test_continued_turn_has_the_agents_own_context() -> None:
+    """The turn after an import has the agent's own instructions and tools."""
     store = MemoryStore()
     await from_checkpoint(SAMPLES / "checkpoint-1.0.0-approval.json").save(store, "s", workflow="bank")
 
@@ -335,7 +355,8 @@ async def test_the_turn_that_goes_on_has_the_agents_own_instructions_and_tools()
     assert "look_up_account" in [spec.name for spec in frame.tools]
 
 
-async def test_two_imported_calls_are_rejected_and_the_third_keeps_the_output_it_had() -> None:
+async def test_rejecting_imported_calls_keeps_other_outputs() -> None:
+    """Two imported calls are rejected, and the third keeps its output."""
     store = MemoryStore()
     await from_run_state(SAMPLES / "run-state-0.13.3-approval.json").save(store, "s", workflow="support")
     ran = []
@@ -367,7 +388,7 @@ async def test_two_imported_calls_are_rejected_and_the_third_keeps_the_output_it
 # -- all or nothing, and hostile input ---------------------------------------------------------------------------------------
 
 
-async def test_a_session_that_exists_is_left_as_it_is() -> None:
+async def test_import_keeps_an_existing_session() -> None:
     store = MemoryStore()
     conversation = from_run_state(SAMPLES / "run-state-0.13.3-handoff.json")
     await conversation.save(store, "s", workflow="bank")
@@ -378,7 +399,7 @@ async def test_a_session_that_exists_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("steps", range(8))
-async def test_an_import_that_is_stopped_in_the_middle_is_there_whole_or_not_at_all(tmp_path: Path, steps: int) -> None:
+async def test_interrupted_import_is_all_or_nothing(tmp_path: Path, steps: int) -> None:
     conversation = from_run_state(SAMPLES / "run-state-0.13.3-handoff.json")
     whole = len(await facts_of(conversation))
     async with SQLiteStore(tmp_path / "desk.sqlite") as store:
@@ -391,12 +412,17 @@ async def test_an_import_that_is_stopped_in_the_middle_is_there_whole_or_not_at_
         assert len(await store.read("s")) in (0, whole)
 
 
-def test_what_it_costs_grows_with_the_conversation_and_not_with_its_square() -> None:
+def test_import_cost_is_linear() -> None:
+    """The cost of an import grows with the conversation, not with its square."""
+
     def cost(turns: int) -> int:
         kept = []
         for turn in range(turns):
             kept += [message("user", text("Look")), message("assistant", calls("look", f"c{turn}"), author="a", id=f"m{turn}")]
-            kept += [message("tool", came(f"c{turn}", "seen"), author="a"), message("assistant", text("Done."), author="a", id=f"n{turn}")]
+            kept += [
+                message("tool", tool_output(f"c{turn}", "seen"), author="a"),
+                message("assistant", text("Done."), author="a", id=f"n{turn}"),
+            ]
         kept = checkpoint(a=kept)
         assert from_checkpoint(kept).report.replies == 2 * turns
         return count_lines(lambda: from_checkpoint(kept))
@@ -409,9 +435,8 @@ class Bomb:
         return (Path.touch, (Path("exploded"),))
 
 
-def test_a_pickle_is_never_run_and_a_checkpoint_of_nothing_else_is_refused_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pickles_never_run_and_pickled_checkpoints_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pickle is never run. A checkpoint of nothing but pickles is refused with advice."""
     monkeypatch.chdir(tmp_path)
     bomb = {"__pickled__": base64.b64encode(pickle.dumps(Bomb())).decode(), "__type__": "agent_framework._types:Message"}
     executors = {"a": {"cache": [bomb], "full_conversation": [bomb, bomb], "agent_session": bomb}}
@@ -423,7 +448,8 @@ def test_a_pickle_is_never_run_and_a_checkpoint_of_nothing_else_is_refused_with_
     assert not Path("exploded").exists()
 
 
-def test_a_checkpoint_before_the_first_word_and_a_conversation_that_is_one_pickle_are_told_apart() -> None:
+def test_empty_and_pickled_conversations_fail_differently() -> None:
+    """A checkpoint before the first message and a conversation that is one pickle have different errors."""
     with pytest.raises(CannotImport, match=r"nobody has said anything[\s\S]*take a later one"):
         from_checkpoint(checkpoint(a=[]))
     pickled = {"__pickled__": "gASV", "__type__": "builtins:list"}
@@ -433,7 +459,7 @@ def test_a_checkpoint_before_the_first_word_and_a_conversation_that_is_one_pickl
         from_checkpoint(json.dumps(body))
 
 
-def test_nothing_that_strangers_wrote_is_obeyed_by_a_terminal(tmp_path: Path) -> None:
+def test_untrusted_text_cannot_control_a_terminal(tmp_path: Path) -> None:
     state = {"$schemaVersion": "1.6", "original_input": "Hi", "current_agent": {"name": "a\x1b[2J"}}
     output = {"type": "function_call_output", "call_id": "c\x1b[2J\nerror: fake", "output": ""}
     item = {"type": "tool_call_output_item", "agent": {"name": "a"}, "raw_item": output}
@@ -443,7 +469,7 @@ def test_nothing_that_strangers_wrote_is_obeyed_by_a_terminal(tmp_path: Path) ->
     assert report.endswith("left out: 10 more")
     rows = [f"INSERT INTO agent_messages VALUES ({number}, 's{number}' || char(27) || '[2J', '{{}}', '')" for number in (1, 2)]
     with pytest.raises(CannotImport) as refusal:
-        from_sqlite_session(damaged(tmp_path, TABLE, *rows))
+        from_sqlite_session(write_session_file(tmp_path, TABLE, *rows))
     assert "\x1b" not in str(refusal.value)
 
 
@@ -470,13 +496,13 @@ HOSTILE = [
 
 @pytest.mark.parametrize("source", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("read", [from_checkpoint, from_messages, from_run_state])
-def test_what_is_no_such_thing_gets_one_typed_error(read: Any, source: str) -> None:
+def test_malformed_input_gets_one_typed_error(read: Any, source: str) -> None:
     with pytest.raises(CannotImport):
         read(source)
 
 
 @pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.glob("*.json")))
-def test_spoiled_samples_are_read_or_refused_and_never_anything_else(sample: str) -> None:
+def test_corrupted_samples_are_read_or_refused(sample: str) -> None:
     read = from_run_state if sample.startswith("run") else from_checkpoint
     whole = (SAMPLES / sample).read_text()
     refused = 0
@@ -493,7 +519,7 @@ def test_spoiled_samples_are_read_or_refused_and_never_anything_else(sample: str
     assert refused > 5
 
 
-def damaged(folder: Path, *statements: str) -> Path:
+def write_session_file(folder: Path, *statements: str) -> Path:
     path = folder / "session.db"
     with sqlite3.connect(path) as connection:
         for statement in statements:
@@ -527,12 +553,13 @@ ENDLESS = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SEL
         [TABLE, "INSERT INTO agent_messages VALUES (1, 's', '{\"type\": \"function_call\", \"name\": 7}', '')"],
     ],
 )
-def test_a_file_that_is_no_session_gets_one_typed_error(tmp_path: Path, statements: list[str]) -> None:
+def test_file_without_session_gets_one_typed_error(tmp_path: Path, statements: list[str]) -> None:
     with pytest.raises(CannotImport):
-        from_sqlite_session(damaged(tmp_path, *statements))
+        from_sqlite_session(write_session_file(tmp_path, *statements))
 
 
-def test_no_file_no_sqlite_a_folder_a_missing_session_and_two_sessions_are_told(tmp_path: Path) -> None:
+def test_unusable_session_files_have_clear_errors(tmp_path: Path) -> None:
+    """A missing file, another format, a folder, a missing session and an ambiguous one each have an error."""
     (tmp_path / "text.db").write_text("hello")
     (tmp_path / "cut.db").write_bytes((SAMPLES / "session-0.13.3.db").read_bytes()[:5000])
     for name in ("none.db", "text.db", "cut.db", "."):
@@ -543,13 +570,14 @@ def test_no_file_no_sqlite_a_folder_a_missing_session_and_two_sessions_are_told(
     rows = [
         f"""INSERT INTO agent_messages VALUES ({number}, 's{number}', '{{"role": "user", "content": "Hi"}}', '')""" for number in (1, 2)
     ]
-    two = damaged(tmp_path, TABLE, *rows)
+    two = write_session_file(tmp_path, TABLE, *rows)
     with pytest.raises(CannotImport, match="s1, s2"):
         from_sqlite_session(two)
     assert from_sqlite_session(two, "s2").report.messages == 1
 
 
-def test_reading_changes_nothing_of_the_file_although_its_newest_messages_are_in_the_journal(tmp_path: Path) -> None:
+def test_reading_leaves_file_and_journal_unchanged(tmp_path: Path) -> None:
+    """Reading changes nothing in the file, although its newest messages are in the journal."""
     path = tmp_path / "session.db"
     path.write_bytes((SAMPLES / "session-0.13.3.db").read_bytes())
     connection = sqlite3.connect(path)
@@ -564,16 +592,16 @@ def test_reading_changes_nothing_of_the_file_although_its_newest_messages_are_in
     connection.close()
 
 
-def test_a_journal_that_is_too_long_is_refused_before_it_is_copied(tmp_path: Path) -> None:
+def test_oversized_journal_is_refused_before_copying(tmp_path: Path) -> None:
     path = tmp_path / "session.db"
     path.write_bytes((SAMPLES / "session-0.13.3.db").read_bytes())
     with (tmp_path / "session.db-wal").open("wb") as journal:
-        journal.truncate(LONGEST + 1)
+        journal.truncate(MAX_SOURCE_BYTES + 1)
     with pytest.raises(CannotImport, match=r"session.db-wal is too long"):
         from_sqlite_session(path)
 
 
-def test_every_call_of_a_sample_is_in_the_ledger_once() -> None:
+def test_every_sample_call_is_recorded_once() -> None:
     for path in SAMPLES.glob("*.json"):
         read = from_run_state if path.name.startswith("run") else from_checkpoint
         facts = read(path)._write("w", {}, 0)[0]

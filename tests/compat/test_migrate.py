@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from legato.compat.migration import Migration, covered_names, facades, migrated, programs
+from legato.compat.migration import Migration, covered_names, facades, migrate_program, programs
 from legato.errors import BadInput
 
 COVERED = {
@@ -31,7 +31,7 @@ SEEDS = Path(__file__).parent.parent / "seeds" / "before"
 
 
 def move(source: str, **more: list[str]) -> Migration:
-    return migrated(source, COVERED, **more)
+    return migrate_program(source, COVERED, **more)
 
 
 # -- what changes ------------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def test_what_only_looks_like_it_is_left_alone(source: str) -> None:
     assert done.names == ()
 
 
-def test_what_is_not_covered_stays_where_it_was_and_says_what_to_write() -> None:
+def test_uncovered_imports_stay_and_name_replacements() -> None:
     done = move("if True:\n    from agents import (\n        Agent,  # ours\n        WebSearchTool,\n        trace,\n    )\n")
     assert done.program == (
         "if True:\n    # ours\n    from legato.compat.agents import Agent\n    from agents import WebSearchTool, trace\n"
@@ -130,13 +130,14 @@ def test_what_cannot_be_moved_is_said_and_left(source: str, said: str) -> None:
     assert said in done.missing[0].instead
 
 
-def test_a_name_that_newer_releases_mean_something_else_by_is_moved_and_told_of() -> None:
-    done = migrated("from agent_framework.openai import OpenAIChatClient", covered_names())
+def test_name_with_a_new_meaning_is_noted() -> None:
+    """A name that has another meaning in newer releases is moved, with a note."""
+    done = migrate_program("from agent_framework.openai import OpenAIChatClient", covered_names())
     assert done.is_covered
     assert "write OpenAIResponsesClient for that" in done.notes[0]
 
 
-def test_a_module_of_ones_own_that_has_a_frameworks_name_is_left_alone() -> None:
+def test_programs_own_shadowing_module_is_left_alone() -> None:
     done = move("from agents import Agent\nfrom agent_framework import tool", own_modules=["agents"])
     assert done.program == "from agents import Agent\nfrom legato.compat.agent_framework import tool"
     assert "of your own" in done.notes[0]
@@ -148,7 +149,7 @@ def test_what_is_no_python_gets_one_error(source: str) -> None:
         move(source)
 
 
-def test_the_seeds_programs_move_and_only_their_import_lines_differ() -> None:
+def test_seed_programs_change_only_their_imports() -> None:
     for name, missing in (("000", []), ("001", []), ("004", ["ModelResponse", "OpenAIServerConversationTracker", "ToolApprovalItem"])):
         source = (SEEDS / f"seed_{name}.py").read_text()
         done = move(source)
@@ -159,7 +160,7 @@ def test_the_seeds_programs_move_and_only_their_import_lines_differ() -> None:
         assert {entry.name for entry in done.missing} >= set(missing)
 
 
-def test_which_names_are_covered_is_asked_of_the_facades(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_covered_names_come_from_the_facades(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "some_facade"
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").write_text("__all__ = ['Agent']\nAgent = Other = object()\n")
@@ -172,7 +173,7 @@ def test_which_names_are_covered_is_asked_of_the_facades(monkeypatch: pytest.Mon
     assert names["agents"] == {"Agent"}
     assert names["agents.inner.filters"] == {"keep", "LIMIT"}
     assert names["agent_framework"] == frozenset()
-    assert migrated("from agents.inner.filters import keep", names).program == "from some_facade.inner.filters import keep"
+    assert migrate_program("from agents.inner.filters import keep", names).program == "from some_facade.inner.filters import keep"
 
 
 # -- the command -------------------------------------------------------------------------------------------------------------
@@ -187,7 +188,8 @@ def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program, "migrate", *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
-def test_the_command_prints_the_program_and_says_what_is_covered_and_writes_nothing(tmp_path: Path) -> None:
+def test_command_prints_and_writes_nothing_by_default(tmp_path: Path) -> None:
+    """The command prints the program and the covered names, and writes nothing."""
     path = tmp_path / "desk.py"
     path.write_text("import sys\nfrom agents import Agent, Runner\n\nraise SystemExit('this program was run')\n")
     before = path.read_bytes()
@@ -200,7 +202,7 @@ def test_the_command_prints_the_program_and_says_what_is_covered_and_writes_noth
     assert [entry.name for entry in tmp_path.iterdir()] == ["desk.py"]
 
 
-def test_the_command_writes_when_told_keeps_permissions_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_write_option_keeps_permissions_without_leftovers(tmp_path: Path) -> None:
     path = tmp_path / "desk.py"
     path.write_bytes("# -*- coding: latin-1 -*-\nfrom agents import Agent\nname = 'Käse'\r\n".encode("latin-1"))
     path.chmod(0o750)
@@ -212,7 +214,8 @@ def test_the_command_writes_when_told_keeps_permissions_and_leaves_nothing_behin
     assert "nothing to change" in command(path, "--write").stderr
 
 
-def test_a_folder_is_searched_without_environments_and_the_exit_code_tells_what_was_found(tmp_path: Path) -> None:
+def test_folder_search_skips_environments(tmp_path: Path) -> None:
+    """A folder is searched without environments, and the exit code tells whether all is covered."""
     (tmp_path / "app").mkdir()
     (tmp_path / "env").mkdir()
     (tmp_path / "env" / "pyvenv.cfg").touch()
@@ -236,7 +239,7 @@ def test_a_folder_is_searched_without_environments_and_the_exit_code_tells_what_
 
 
 @pytest.mark.parametrize("data", [None, b"\xff\xfe\x00", b"# coding: nonsense\n", b"GIF89a\x00\x01", b"x = '\xe4'\n", b"print 'hello'\n"])
-def test_a_file_that_is_no_python_gets_one_clear_error_and_code_2(tmp_path: Path, data: bytes | None) -> None:
+def test_invalid_python_exits_with_code_2(tmp_path: Path, data: bytes | None) -> None:
     path = tmp_path / "program.py"
     if data is not None:
         path.write_bytes(data)
@@ -246,7 +249,7 @@ def test_a_file_that_is_no_python_gets_one_clear_error_and_code_2(tmp_path: Path
     assert "Traceback" not in done.stderr
 
 
-def test_without_the_openai_package_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_openai_package_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "desk.py").write_text("from agents import Agent\n")
     program = "import sys; sys.modules['openai'] = None\nfrom legato.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program, "migrate", tmp_path / "desk.py"], capture_output=True, text=True, check=False)
@@ -256,7 +259,8 @@ def test_without_the_openai_package_it_says_what_to_install(tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_a_notebook_is_refused_with_what_to_do_although_its_json_looks_like_python(tmp_path: Path) -> None:
+def test_notebook_is_refused_with_advice(tmp_path: Path) -> None:
+    """A notebook is refused with advice, although its JSON looks like Python."""
     for name in ("desk.ipynb", "desk.py"):
         (tmp_path / name).write_text('{"cells": [{"source": ["from agents import Agent"]}], "nbformat": 4}')
         done = command(tmp_path / name)
@@ -264,7 +268,8 @@ def test_a_notebook_is_refused_with_what_to_do_although_its_json_looks_like_pyth
         assert "jupyter nbconvert --to script" in done.stderr
 
 
-def test_a_module_named_agents_that_has_nothing_of_what_is_taken_is_not_meant(tmp_path: Path) -> None:
+def test_own_module_without_imported_names_is_ignored(tmp_path: Path) -> None:
+    """A program's own module named `agents` that has none of the imported names is not meant."""
     package = tmp_path / "desk"
     (package / "agents").mkdir(parents=True)
     for place in ("__init__.py", "agents/__init__.py"):
@@ -279,7 +284,7 @@ def test_a_module_named_agents_that_has_nothing_of_what_is_taken_is_not_meant(tm
     assert "of your own" in command(package / "main.py").stderr, "it may have anything"
 
 
-def test_a_program_beside_a_module_named_agents_means_that_one(tmp_path: Path) -> None:
+def test_module_beside_the_program_shadows_the_framework(tmp_path: Path) -> None:
     (tmp_path / "agents.py").write_text("Agent = 1\n")
     (tmp_path / "desk.py").write_text("from agents import Agent\n")
     done = command(tmp_path / "desk.py")
@@ -288,7 +293,7 @@ def test_a_program_beside_a_module_named_agents_means_that_one(tmp_path: Path) -
     assert "of your own" in done.stderr
 
 
-def test_a_module_of_a_package_can_be_taken_from_it() -> None:
-    moved = migrated("from agents.extensions import handoff_filters", covered_names())
+def test_submodule_can_be_imported_from_its_package() -> None:
+    moved = migrate_program("from agents.extensions import handoff_filters", covered_names())
     assert moved.program == "from legato.compat.agents.extensions import handoff_filters"
     assert moved.missing == []

@@ -11,16 +11,16 @@ import openai
 import pytest
 
 from legato.emulator import Emulator, serve
-from legato.emulator.fake_models.base import ModelPrompt, ReplyCall, ReplyItem, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReplyItem, ModelPrompt, ReplyCall, ReplyText, ReplyThought
 
 MODEL, CLAUDE = "gpt-4.1", "claude-sonnet-5"
 MESSAGES: list[Any] = [{"role": "user", "content": "What is the weather?"}]
 
 
-def weather_model(prompt: ModelPrompt) -> list[ReplyItem]:
+def weather_model(prompt: ModelPrompt) -> list[FakeReplyItem]:
     """Look up the weather of two cities if there is a tool, report the outputs, and else repeat the user's text."""
     outputs = [message.text for message in prompt.messages if message.role == "tool"]
-    thoughts: list[ReplyItem] = [ReplyThought("Let me see.")] if prompt.has_reasoning else []
+    thoughts: list[FakeReplyItem] = [ReplyThought("Let me see.")] if prompt.has_reasoning else []
     if prompt.output_schema is not None:
         return [*thoughts, ReplyText('{"city": "Oslo", "degrees": 21}')]
     if outputs:

@@ -14,12 +14,12 @@ import httpx2
 import pytest
 
 from legato.emulator import Emulator, serve
-from legato.emulator.fake_models.base import ModelPrompt, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReplyItem, ModelPrompt, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from tests.emulator.conftest import fetch
 
 ORDER = {"order": {"type": "string"}}
 LOOK_UP: dict[str, Any] = {"type": "object", "properties": ORDER, "required": ["order"], "additionalProperties": False}
-REPLIES: dict[str, list[ReplyItem]] = {
+REPLIES: dict[str, list[FakeReplyItem]] = {
     "words": [ReplyText("It is on its way.")],
     "refusal": [ReplyRefusal("I cannot help with that.")],
     "thoughts": [ReplyThought("The user greets me."), ReplyText("Hello.")],
@@ -37,7 +37,7 @@ REPLIES: dict[str, list[ReplyItem]] = {
 KEYS = {"authorization": "Bearer sk-test", "x-api-key": "sk-test", "anthropic-version": "2023-06-01"}
 
 
-def named_reply_model(prompt: ModelPrompt) -> list[ReplyItem]:
+def named_reply_model(prompt: ModelPrompt) -> list[FakeReplyItem]:
     """Return the reply that the user names."""
     return REPLIES[prompt.last_user_text]
 

@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from legato.emulator import Emulator, serve
-from legato.emulator.fake_models.base import ModelPrompt, ReplyCall, ReplyItem, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReplyItem, ModelPrompt, ReplyCall, ReplyText, ReplyThought
 
 MODEL = "gpt-5.5"
 USER = {"role": "user", "content": "Order 7 arrived broken."}
@@ -23,9 +23,9 @@ LOOK_UP = {"type": "function", "name": "look_up", "parameters": {"type": "object
 PAY = {"type": "function", "name": "pay", "parameters": {"type": "object", "properties": {}}}
 
 
-def team_model(prompt: ModelPrompt) -> list[ReplyItem]:
+def team_model(prompt: ModelPrompt) -> list[FakeReplyItem]:
     """Triage hands off, the clerk calls all its tools at once, refunds replies."""
-    thoughts: list[ReplyItem] = [ReplyThought("Whose business is this?")] if prompt.has_reasoning else []
+    thoughts: list[FakeReplyItem] = [ReplyThought("Whose business is this?")] if prompt.has_reasoning else []
     if prompt.tools and not any(heard.role == "tool" for heard in prompt.messages):
         return [*thoughts, *(ReplyCall(tool.name) for tool in prompt.tools)]
     return [*thoughts, ReplyText("I will see to it.")]

@@ -14,7 +14,7 @@ import pytest
 from legato.engines import Engine, open_engine
 from legato.stores.contract import Store
 from legato.stores.store_urls import open_store
-from tests.databases import as_url
+from tests.databases import convert_dsn_to_url
 from tests.engines.servers import Process, RestateServer, Server, TemporalServer, start_worker
 
 HERE = Path(__file__).parent
@@ -68,6 +68,6 @@ class EngineSetup:
 async def setup(server: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EngineSetup]:
     """A setup on the shared server, with a Postgres database of its own."""
     monkeypatch.setenv("LEGATO_TEST_FOLDER", str(tmp_path))
-    setup = EngineSetup(server, tmp_path, as_url(database))
+    setup = EngineSetup(server, tmp_path, convert_dsn_to_url(database))
     yield setup
     await setup.close()

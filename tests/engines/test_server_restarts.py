@@ -17,7 +17,7 @@ from tests.engines.waits import wait_for_deeds, wait_for_status
 async def restartable_setup(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EngineSetup]:
     """A setup on a server of its own, which the test may kill."""
     monkeypatch.setenv("LEGATO_TEST_FOLDER", str(tmp_path))
-    server = SERVERS[request.param](tmp_path, lasting=True)
+    server = SERVERS[request.param](tmp_path, is_persistent=True)
     server.start()
     setup = EngineSetup(server, tmp_path, str(tmp_path / "desk.sqlite"))
     yield setup

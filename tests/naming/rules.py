@@ -49,7 +49,7 @@ class Offender:
         return f"{self.path.relative_to(ROOT).as_posix() if self.path.is_relative_to(ROOT) else self.path}: {self.rule}: {self.name}"
 
     def is_in(self, path: Path) -> bool:
-        """Tell whether the place is this file, or in this folder."""
+        """Return True if the place is this file, or in this folder."""
         return self.path == path or self.path.is_relative_to(path)
 
 
@@ -86,7 +86,8 @@ def check_names(path: Path, tree: ast.Module) -> Iterator[Offender]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             arguments = node.args
-            names = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+            variadic = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+            names = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *variadic)]
             for name in (node.name, *names):
                 if name.strip("_") in PARTICIPLES:
                     yield Offender(path, "bare participle", f"{node.name}({name})" if name != node.name else name)

@@ -1,7 +1,7 @@
-"""What a framework has and its facade here has not. May know: the facade's tables of words. Decides: how it is told.
+"""Errors and warnings for parts of a framework that its facade does not support.
 
-One mechanism for all facades, and for names, attributes and arguments: what cannot be had is one error that says what to write instead;
-what means nothing here is accepted and explained once. What the framework does not have either stays Python's own error.
+One mechanism for all facades, and for names, attributes and arguments: an unsupported part is one error that names the replacement;
+a part without effect is accepted and explained once. A name that the framework does not have either stays Python's own error.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _LEGATO = os.path.dirname(legato.__file__)
 @functools.cache  # told once for each name; if the warning is made an error, it is told again
 def explain(name: str, why: str) -> None:
     """Say that `name` is accepted and has no effect, and why."""
-    warnings.warn(f"{name} means nothing here: {why}", MeansNothingHere, stacklevel=to_the_program())
+    warnings.warn(f"{name} means nothing here: {why}", MeansNothingHere, stacklevel=find_stack_level())
 
 
-def to_the_program() -> int:
-    """How far up the program's own line is: a warning that points into Legato helps nobody."""
+def find_stack_level() -> int:
+    """Return the stack level of the program's own line: a warning that points into Legato does not help."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and (frame.f_code.co_filename.startswith(_LEGATO) or frame.f_code.co_filename == "<string>"):
         level, frame = level + 1, frame.f_back
@@ -48,7 +48,7 @@ class Absent:
 
 
 class Gaps:
-    """What one facade has not.
+    """The unsupported parts of one facade.
 
     `instead` and `nothing` are by `Class.name`, `Class.method.argument` or `function.argument`, `names` by a name of a module. `as_here`
     is what some arguments may ask for, because it happens anyway. `part`, `name` and `argument` are the facade's errors.
@@ -80,7 +80,7 @@ class Gaps:
         self._part, self._name, self._argument = part, name, argument
 
     def mirrors(self, owner: str) -> Callable[[T], T]:
-        """Decorates a class that stands for the framework's of this name: its other arguments and attributes are told of by the tables."""
+        """Decorate a class that stands for the framework's of this name: the tables explain its other arguments and attributes."""
 
         gaps = self
 
@@ -91,7 +91,7 @@ class Gaps:
             @functools.wraps(made)
             def init(self: Any, *given: Any, **named: Any) -> None:
                 if others := [name for name in named if name not in taken and gaps._key(_owners(type(self)), name)]:
-                    gaps.weigh(tuple(_owners(type(self))), {name: named.pop(name) for name in others})
+                    gaps.check_arguments(tuple(_owners(type(self))), {name: named.pop(name) for name in others})
                 made(self, *given, **named)
 
             cls.__init__ = init  # type: ignore[misc]
@@ -104,7 +104,7 @@ class Gaps:
 
         return marked
 
-    def weigh(self, owners: str | tuple[str, ...], given: Mapping[str, Any]) -> None:
+    def check_arguments(self, owners: str | tuple[str, ...], given: Mapping[str, Any]) -> None:
         """Refuse or explain arguments that the framework takes and the facade does not. What is unset, or what happens anyway, passes."""
         owners = (owners,) if isinstance(owners, str) else owners
         for name, value in given.items():
@@ -122,17 +122,17 @@ class Gaps:
     def of_module(self, module: str, instead: str = "") -> Callable[[str], Any]:
         """`__getattr__` of a module that stands for one of the framework's; with `instead`, of one that is not here at all."""
 
-        def told(name: str) -> NoReturn:
+        def raise_unsupported(name: str) -> NoReturn:
             words = self._names.get(name) or ("" if name.startswith("__") else instead)
             if words:  # no AttributeError: `from ... import` would keep its words to itself
                 raise self._name(f"{name if name in self._names else f'{module}.{name}'} is not here: {words}")
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
-        return told
+        return raise_unsupported
 
 
-def absent(instance: Any, name: str) -> NoReturn:
-    """For the `__getattr__` of a class that has one of its own: Python asks it once more where something is not there."""
+def raise_absent(instance: Any, name: str) -> NoReturn:
+    """Raise the error of an unsupported attribute, for a class with a `__getattr__` of its own: Python calls that again."""
     if isinstance(place := inspect.getattr_static(type(instance), name, None), Absent):
         place.__get__(instance, type(instance))
     raise AttributeError(f"{type(instance).__name__!r} object has no attribute {name!r}")

@@ -157,6 +157,11 @@ class OpenCalls(Struct, eq=False):
         self._index_changed()
         return self._started_calls
 
+    @property
+    def has_paused_calls(self) -> bool:
+        """True if calls wait for their child sessions."""
+        return any(call.pause for call in self.started_calls)
+
     def _index_changed(self) -> None:
         for call in self.changed_calls:
             self._index(call)

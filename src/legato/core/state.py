@@ -342,6 +342,11 @@ class State(Struct, eq=False):
         """The unanswered calls that were started: their tool runs, their child session waits, or their outcome is unknown."""
         return [*self.open_calls.started_calls] if self.last_reply is not None and self.last_reply.unanswered_count else []
 
+    @property
+    def has_paused_calls(self) -> bool:
+        """True if unanswered calls wait for their child sessions."""
+        return self.last_reply is not None and self.last_reply.unanswered_count > 0 and self.open_calls.has_paused_calls
+
     def find_call(self, ref: CallRef) -> CallState | None:
         """Return the state of a call of any reply; None if there is no such call."""
         for group in reversed(self.groups):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText
 from legato.emulator.fault_syntax import FAULT_KINDS, EmulatorFault, parse_fault, parse_plan_line
 from legato.emulator.request_types import ProviderFailure
 
@@ -92,11 +92,11 @@ def apply_reply_fault(reply: FakeReply, fault: EmulatorFault) -> FakeReply:
     return reply
 
 
-def _change_calls(reply: FakeReply, change: Callable[[ReplyCall], ReplyItem]) -> FakeReply:
+def _change_calls(reply: FakeReply, change: Callable[[ReplyCall], FakeReplyItem]) -> FakeReply:
     return msgspec.structs.replace(reply, items=tuple(change(item) if isinstance(item, ReplyCall) else item for item in reply.items))
 
 
-def _cut_last_item(items: tuple[ReplyItem, ...]) -> tuple[ReplyItem, ...]:
+def _cut_last_item(items: tuple[FakeReplyItem, ...]) -> tuple[FakeReplyItem, ...]:
     """Return the items with the last one cut in half: half of the text, or of the arguments, which are then no JSON. A thought stays."""
     match items:
         case (*before, ReplyCall() as call):

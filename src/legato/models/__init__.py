@@ -25,9 +25,7 @@ __all__ = [
     "Call",
     "Emit",
     "FallbackModel",
-    "Hosted",
     "HostedToolUse",
-    "Item",
     "Model",
     "ModelReply",
     "ModelRequest",
@@ -37,20 +35,10 @@ __all__ = [
     "Price",
     "Reasoning",
     "Refusal",
-    "Reply",
     "ReplyItem",
-    "Request",
     "Usage",
-    "Words",
     "resolve",
 ]
-
-# Short names of the same classes.
-Reply = ModelReply
-Request = ModelRequest
-Item = ReplyItem
-Words = OutputText
-Hosted = HostedToolUse
 
 _MODULES = {
     "Anthropic": "anthropic",

@@ -176,7 +176,7 @@ class Driver:
                     await self._lead()
                     if not self._has_lost_lease(self._ledger.state):
                         idle_length = self._find_idle_length()
-                        if idle_length is not None and self._has_paused_calls():
+                        if idle_length is not None and self._ledger.state.has_paused_calls:
                             await self._child_sessions.mark_idle()
                         break
             finally:
@@ -223,7 +223,7 @@ class Driver:
 
     async def _check_child_sessions(self) -> bool:
         """Read the child sessions that calls wait for. Return True if their status gives this driver something to do."""
-        has_paused_calls = self._has_paused_calls()
+        has_paused_calls = self._ledger.state.has_paused_calls
         if not has_paused_calls and not self._attempts_without_child and self._child_status == NO_CHILDREN:
             return False
         status, resumable = NO_CHILDREN, frozenset[RunTool]()
@@ -255,10 +255,6 @@ class Driver:
         if call is None or call.pause is None or call.pause.needed == NO_USAGE:
             return True
         return self._tool_runner.has_budget_for(call.ref, call.pause.needed)
-
-    def _has_paused_calls(self) -> bool:
-        """Return True if calls wait for child sessions."""
-        return any(call.pause for call in self._ledger.state.started_calls)
 
     async def _lead(self) -> None:
         check_agent_exists(self._ledger.state, self._definition.graph)
@@ -292,7 +288,7 @@ class Driver:
 
     async def _wait_for_change(self) -> None:
         """Wait until something happens in this session or in a child session."""
-        unsubscribe = self._child_sessions.subscribe(self._on_child_growth) if self._has_paused_calls() else None
+        unsubscribe = self._child_sessions.subscribe(self._on_child_growth) if self._ledger.state.has_paused_calls else None
         try:
             await self._wake.wait()
         finally:

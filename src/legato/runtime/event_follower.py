@@ -114,9 +114,7 @@ class EventFollower:
 
     async def _wait_for_deltas(self) -> list[Delta]:
         """Wait for new facts or deltas, and return the deltas."""
-        unsubscribe = (
-            self._child_sessions.subscribe(self._on_growth) if any(call.pause for call in self._ledger.state.started_calls) else None
-        )
+        unsubscribe = self._child_sessions.subscribe(self._on_growth) if self._ledger.state.has_paused_calls else None
         try:
             async with asyncio.timeout(EXISTENCE_CHECK_INTERVAL_S):
                 await self._wake.wait()

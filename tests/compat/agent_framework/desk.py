@@ -29,7 +29,7 @@ def desk(storage: CheckpointStorage, paid: list[float] | None = None) -> Workflo
     )
 
 
-def mind(prompt: ModelPrompt) -> list[Any]:
+def fake_model(prompt: ModelPrompt) -> list[Any]:
     """Triage routes; the payer pays the amounts that were said, and says what came of it."""
     thought = ReplyThought(f"{len(prompt.messages)} things were heard.")
     if prompt.last_user_text == "Bye":

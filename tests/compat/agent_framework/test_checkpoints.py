@@ -17,7 +17,8 @@ from tests.compat.agent_framework.desk import desk
 pytestmark = pytest.mark.usefixtures("emulator")
 
 
-async def test_checkpoints_are_read_and_neither_saved_nor_deleted_one_by_one(emulator: Emulator) -> None:
+async def test_checkpoints_are_read_only(emulator: Emulator) -> None:
+    """Checkpoints are read: they are not saved or deleted one by one."""
     storage = af.InMemoryCheckpointStorage()
     agents = [af.OpenAIResponsesClient("gpt-5.1").as_agent(name=name, instructions=f"You {name}.") for name in ("greet", "help")]
     workflow = af.HandoffBuilder(name="two", participants=agents).with_checkpointing(storage).build()
@@ -39,7 +40,7 @@ async def test_checkpoints_are_read_and_neither_saved_nor_deleted_one_by_one(emu
 
 
 @pytest.mark.parametrize("crafted", ["", "ada", "@1", "ada@", "ada@-1", "ada@1.0", "ada@²", "ada@٣", "ada@" + "9" * 5000, None, 5])
-async def test_what_is_no_checkpoint_is_refused_whoever_made_it_up(crafted: object) -> None:
+async def test_invented_checkpoint_ids_are_refused(crafted: object) -> None:
     storage = af.InMemoryCheckpointStorage()
     with pytest.raises(BadInput, match="this is no checkpoint"):
         await storage.load(crafted)  # type: ignore[arg-type]
@@ -48,7 +49,8 @@ async def test_what_is_no_checkpoint_is_refused_whoever_made_it_up(crafted: obje
             await desk(storage).run(checkpoint_id=crafted)
 
 
-async def test_checkpoints_that_the_framework_itself_wrote_are_told_of_and_how_they_are_brought_along(tmp_path: Path) -> None:
+async def test_foreign_checkpoint_files_name_the_import_command(tmp_path: Path) -> None:
+    """A warning names the checkpoint files that the framework itself wrote, and the command that imports them."""
     (tmp_path / "55a81472.json").write_text("{}", encoding="utf-8")
     storage = af.FileCheckpointStorage(tmp_path)
     how = rf"legato import {tmp_path}/55a81472.json --store sqlite:{tmp_path}/\S+ --session ID --workflow"
@@ -85,7 +87,8 @@ async def test_a_checkpoint_tells_what_was_pending_there(tmp_path: Path) -> None
     await storage.close()
 
 
-async def test_what_a_checkpoint_tells_is_what_a_run_from_there_asks() -> None:
+async def test_checkpoint_requests_equal_those_of_its_run() -> None:
+    """A checkpoint has the same pending requests as a run that continues from it."""
     storage = af.InMemoryCheckpointStorage()
     workflow = desk(storage)
     (asked,) = (await workflow.run("Pay me 5")).get_request_info_events()
@@ -101,7 +104,8 @@ async def test_what_a_checkpoint_tells_is_what_a_run_from_there_asks() -> None:
         assert {event.request_id for event in again.get_request_info_events()} == checkpoint.pending_request_info_events.keys()
 
 
-async def test_what_a_checkpoint_tells_can_be_answered_in_the_run_that_restores_it() -> None:
+async def test_checkpoint_requests_are_answered_while_restoring() -> None:
+    """The requests of a checkpoint can be answered in the run that restores it."""
     storage, paid = af.InMemoryCheckpointStorage(), list[float]()
     await desk(storage).run("Pay me 5")
     checkpoint = await storage.get_latest(workflow_name="desk")
@@ -111,7 +115,7 @@ async def test_what_a_checkpoint_tells_can_be_answered_in_the_run_that_restores_
     assert paid == [5]
 
 
-async def test_an_approval_that_is_restored_twice_and_given_twice_runs_in_two_branches() -> None:
+async def test_approval_restored_twice_runs_in_two_branches() -> None:
     storage, paid = af.InMemoryCheckpointStorage(), list[float]()
     workflow = desk(storage, paid)
     (asked,) = (await workflow.run("Pay me 5")).get_request_info_events()
@@ -127,7 +131,7 @@ async def test_an_approval_that_is_restored_twice_and_given_twice_runs_in_two_br
     assert paid == [5, 5]
 
 
-async def test_branches_share_the_key_by_which_a_service_knows_a_call_again() -> None:
+async def test_branches_share_a_calls_idempotency_key() -> None:
     keys: list[str] = []
 
     @af.tool(approval_mode="always_require")

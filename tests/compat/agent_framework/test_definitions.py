@@ -32,7 +32,7 @@ def test_the_names_are_where_programs_import_them_from() -> None:
     assert all(hasattr(af, name) for name in af.__all__)
 
 
-async def test_each_client_speaks_its_api_with_the_options_it_was_given(emulator: Emulator) -> None:
+async def test_clients_pass_their_options_to_their_api(emulator: Emulator) -> None:
     options = {"max_tokens": 50, "temperature": 0.5, "allow_multiple_tool_calls": False, "user": "ada"}
     where: dict[str, Any] = {"api_key": "any", "base_url": emulator.openai_url}
     clients = [
@@ -57,7 +57,7 @@ def abs_(number: int) -> int:
     return abs(number)
 
 
-async def test_a_credential_is_asked_for_a_token_of_the_project() -> None:
+async def test_credential_is_asked_for_a_project_token() -> None:
     scopes = []
 
     class Credential:
@@ -71,7 +71,7 @@ async def test_a_credential_is_asked_for_a_token_of_the_project() -> None:
     assert scopes == [PROJECT_SCOPE]
 
 
-def test_a_model_must_have_a_name_and_what_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_refuse_missing_model_and_unknown_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match="needs the name of a model"):
         af.OpenAIChatClient()
     monkeypatch.setenv("OPENAI_CHAT_MODEL_ID", "gpt-4.1")
@@ -80,7 +80,7 @@ def test_a_model_must_have_a_name_and_what_is_not_known_is_refused(monkeypatch: 
         af.OpenAIResponsesClient("gpt-5.1", colour="red")
 
 
-async def test_a_response_format_is_the_type_of_the_output() -> None:
+async def test_response_format_sets_the_output_type() -> None:
     with serve(fake_model=['{"city": "Lisbon", "sunny": true}']) as emulator:
         client = af.OpenAIResponsesClient("gpt-5.1", base_url=emulator.openai_url, api_key="any")
         agent = client.as_agent(name="clerk", default_options={"response_format": Weather})
@@ -97,7 +97,7 @@ async def test_several_runs_in_a_session_are_one_conversation(emulator: Emulator
     assert len(emulator.exchanges[-1].request_body["input"]) == 1
 
 
-def test_what_programs_annotate_with_means_at_run_time_what_it_says() -> None:
+def test_annotation_types_work_at_run_time() -> None:
     for made in (af.WorkflowEvent[af.Content], af.AgentResponse[Weather], af.Agent[af.OpenAIChatOptions], af.ChatOptions[Weather]):
         assert made.__args__
     options: af.OpenAIChatOptions[Weather] = {"temperature": 0.2, "tool_choice": af.ToolMode(mode="auto")}
@@ -132,7 +132,7 @@ def test_words_in_annotations_describe_arguments() -> None:
 # -- what has no effect, and what would be missed ----------------------------------------------------------------------------
 
 
-def test_what_means_nothing_here_is_told_once_for_each_name() -> None:
+def test_names_without_effect_warn_once_each() -> None:
     with pytest.warns(MeansNothingHere, match=r"a flag means nothing here: why not"):
         explain("a flag", "why not")
     with warnings.catch_warnings():
@@ -153,7 +153,7 @@ def test_what_means_nothing_here_is_told_once_for_each_name() -> None:
         af.AgentSession().state["count"] = 1
 
 
-def test_a_workflow_that_cannot_work_is_refused_when_it_is_built() -> None:
+def test_impossible_workflow_is_refused_by_build() -> None:
     client = af.OpenAIResponsesClient("gpt-5.1")
     a, b = client.as_agent(name="a"), client.as_agent(name="b")
     with pytest.raises(BuildError, match="nobody"):

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from legato.compat import agent_framework as af
-from legato.compat.agent_framework import not_here
+from legato.compat.agent_framework import unsupported
 from legato.compat.gaps import Absent
-from legato.compat.migration import migrated
+from legato.compat.migration import migrate_program
 from legato.errors import BadInput
 from tests.compat.agent_framework.desk import desk
 from tests.compat.agent_framework.originals import EARLIER, HERE, NOT_HERE, ORIGINALS
@@ -72,7 +72,7 @@ async def objects(tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("emulator")
-async def test_a_name_of_the_original_is_here_or_says_what_to_write_instead(tmp_path: Path) -> None:
+async def test_every_original_name_exists_or_names_its_replacement(tmp_path: Path) -> None:
     made = await objects(tmp_path)
     assert ORIGINALS.keys() == made.keys()
     assert EARLIER.keys() <= made.keys()
@@ -88,7 +88,7 @@ async def test_a_name_of_the_original_is_here_or_says_what_to_write_instead(tmp_
     await made["FileCheckpointStorage"].close()
 
 
-def test_what_is_said_not_to_be_here_is_a_name_of_the_originals() -> None:
+def test_unsupported_names_are_names_of_the_original() -> None:
     for owner in ORIGINALS:
         cls = getattr(af, owner)
         silent = {name for each in cls.__mro__ for name, value in vars(each).items() if isinstance(value, Absent)}
@@ -97,14 +97,14 @@ def test_what_is_said_not_to_be_here_is_a_name_of_the_originals() -> None:
         assert silent <= known | arguments, owner
 
 
-@pytest.mark.parametrize("name", not_here.NAMES)
+@pytest.mark.parametrize("name", unsupported.NAMES)
 def test_a_name_that_cannot_be_imported_says_why(name: str) -> None:
     with pytest.raises(ImportError, match=f"{name} is not here: .{{20}}"):
         exec(f"from legato.compat.agent_framework import {name}")
     assert name not in af.__all__
 
 
-def test_mcp_says_that_it_is_not_covered_wherever_it_is_asked_for() -> None:
+def test_every_use_of_mcp_is_refused() -> None:
     client = af.OpenAIResponsesClient("gpt-5.1")
     for asked in (lambda: af.MCPStdioTool, lambda: client.get_mcp_tool, lambda: client.as_agent(name="a").mcp_tools):
         with pytest.raises((ImportError, AttributeError), match=r"legato\.mcp\.MCPServer"):
@@ -117,9 +117,9 @@ def test_mcp_says_that_it_is_not_covered_wherever_it_is_asked_for() -> None:
         client.as_agent(name="a", tools=[MCPStdioTool()])
 
 
-def test_an_argument_that_is_not_taken_says_what_to_write() -> None:
+def test_unsupported_argument_names_its_replacement() -> None:
     agent = af.OpenAIResponsesClient("gpt-5.1").as_agent(name="a")
-    for name in not_here.RUN_OF_AGENT:
+    for name in unsupported.RUN_OF_AGENT:
         with pytest.raises(BadInput, match=rf"Agent.run\({name}=...\) is not here: .*[a-z]"):
             agent.run("Hi", **{name: object()})
     for name in ("tools", "client_kwargs"):
@@ -132,7 +132,7 @@ def test_an_argument_that_is_not_taken_says_what_to_write() -> None:
 
 
 @pytest.mark.usefixtures("emulator")
-async def test_what_a_workflow_and_its_events_know_of_themselves() -> None:
+async def test_workflow_and_events_describe_themselves() -> None:
     workflow = desk(af.InMemoryCheckpointStorage())
     assert (workflow.id, workflow.start_executor_id) == (workflow.session_id, "triage")
     (approval,) = (await workflow.run("Pay me 5")).get_request_info_events()
@@ -146,12 +146,12 @@ async def test_what_a_workflow_and_its_events_know_of_themselves() -> None:
 # -- pointers to pages -------------------------------------------------------------------------------------------------------
 
 
-def test_pages_that_are_pointed_to_are_there_and_say_what_is_promised() -> None:
+def test_messages_point_to_existing_page_sections() -> None:
     """Every "docs/..." in what the facades and `legato migrate` say names a page that exists."""
     for source in sorted((ROOT / "src/legato/compat").rglob("*.py")):
         for page in re.findall(r"docs/[\w/.-]*\w", source.read_text(encoding="utf-8")):
             assert (ROOT / page).exists(), f"{source.name} points to {page}"
-    (nobody,) = migrated("from agent_framework import Nobody", {"agent_framework": ()}).missing
+    (nobody,) = migrate_program("from agent_framework import Nobody", {"agent_framework": ()}).missing
     assert "docs/migrate/agent-framework.md#names lists what is covered, with the native way of each" in nobody.instead
     for name in ("agent-framework", "openai-agents"):
         page = (ROOT / f"docs/migrate/{name}.md").read_text(encoding="utf-8")
@@ -161,7 +161,7 @@ def test_pages_that_are_pointed_to_are_there_and_say_what_is_promised() -> None:
 
 def test_what_to_write_instead_is_there() -> None:
     """The names of Legato's own in the words are what they are said to be."""
-    tables = [table for name, table in vars(not_here).items() if name.isupper() and isinstance(table, dict) and name != "_BY_OWNER"]
+    tables = [table for name, table in vars(unsupported).items() if name.isupper() and isinstance(table, dict) and name != "_BY_OWNER"]
     said = " ".join(words for table in tables for words in table.values())
     for dotted in set(re.findall(r"\blegato\.([A-Za-z][\w.]*\w)", said)):
         *modules, name = dotted.split(".")

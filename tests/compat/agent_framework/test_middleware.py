@@ -43,20 +43,20 @@ def clerk(emulator: Emulator, *middleware: Any, **more: Any) -> af.Agent:
     return client.as_agent(name="clerk", instructions="You tell the weather.", tools=[weather], middleware=middleware)
 
 
-def told() -> Emulator:
+def serve_weather_model() -> Emulator:
     """A model that asks for the weather, and tells what it heard."""
 
-    def mind(prompt: ModelPrompt) -> list[Any]:
+    def fake_model(prompt: ModelPrompt) -> list[Any]:
         last = prompt.messages[-1]
         return [ReplyText(f"Told: {last.text}")] if last.role == "tool" else [ReplyCall("weather", '{"city": "Lisbon"}')]
 
-    return serve(fake_model=mind)
+    return serve(fake_model=fake_model)
 
 
 # -- function middleware -----------------------------------------------------------------------------------------------------
 
 
-async def test_function_middleware_sees_a_call_and_its_result_and_shares_a_context() -> None:
+async def test_function_middleware_sees_call_result_and_context() -> None:
     seen: list[Any] = []
 
     async def outer(context: FunctionInvocationContext, call_next: Next) -> None:
@@ -69,13 +69,15 @@ async def test_function_middleware_sees_a_call_and_its_result_and_shares_a_conte
             seen.append(context.metadata["who"])
             await call_next(context)  # as earlier releases have it
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         assert (await clerk(emulator, outer, Inner()).run("Weather?")).text == "Told: sunny in Lisbon"
     assert seen == ["outer", ("weather", {"city": "Lisbon"}, "sunny in Lisbon")]
 
 
 @pytest.mark.parametrize("given", ["rain", [RAIN], RAIN], ids=["text", "contents", "content"])
-async def test_function_middleware_answers_in_the_place_of_a_tool_or_after_it(given: Any) -> None:
+async def test_function_middleware_replaces_a_tools_output(given: Any) -> None:
+    """Function middleware sets the output in place of a tool, or after it."""
+
     @af.function_middleware
     async def instead(context, call_next):  # type: ignore[no-untyped-def]  # marked, not annotated
         context.result = given
@@ -84,25 +86,27 @@ async def test_function_middleware_answers_in_the_place_of_a_tool_or_after_it(gi
         await call_next()
         context.result = given
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         assert (await clerk(emulator, instead).run("Weather?")).text == "Told: rain"
         assert RAN == []
         assert (await clerk(emulator, after).run("Weather?")).text == "Told: rain"
         assert RAN == ["Lisbon"]
 
 
-async def test_a_call_runs_with_the_arguments_on_record_or_not_at_all() -> None:
+async def test_calls_run_only_with_recorded_arguments() -> None:
     async def forge(context: FunctionInvocationContext, call_next: Next) -> None:
         context.arguments["city"] = "Paris"  # type: ignore[index]  # what the test is about
         await call_next()
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         answer = await clerk(emulator, forge).run("Weather?")
     assert "middleware changed the arguments of 'weather'" in answer.text
     assert RAN == []
 
 
-async def test_function_middleware_that_raises_keeps_the_call_from_running_and_the_model_is_told() -> None:
+async def test_raising_function_middleware_prevents_the_call() -> None:
+    """Function middleware that raises keeps the call from running, and the model receives the error."""
+
     async def refuse(context: FunctionInvocationContext, call_next: Next) -> None:
         raise PermissionError("not today")
 
@@ -110,14 +114,14 @@ async def test_function_middleware_that_raises_keeps_the_call_from_running_and_t
         raise MiddlewareTermination("not today", result="closed")
 
     explain.cache_clear()
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         assert (await clerk(emulator, refuse).run("Weather?")).text == "Told: PermissionError: not today"
         with pytest.warns(MeansNothingHere, match="the call is answered with its result, and the model goes on"):
             assert (await clerk(emulator, end).run("Weather?")).text == "Told: closed"
     assert RAN == []
 
 
-async def test_middleware_says_what_it_does_not_know_of_a_call() -> None:
+async def test_function_context_refuses_unknown_call_details() -> None:
     async def curious(context: FunctionInvocationContext, call_next: Next) -> None:
         with pytest.raises(AttributeError, match="let the tool look"):
             context.kwargs
@@ -125,14 +129,15 @@ async def test_middleware_says_what_it_does_not_know_of_a_call() -> None:
             context.session
         await call_next()
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         assert (await clerk(emulator, curious).run("Weather?")).text == "Told: sunny in Lisbon"
 
 
 # -- chat middleware ----------------------------------------------------------------------------------------------------------
 
 
-async def test_chat_middleware_sees_requests_and_replies_of_an_agent_and_of_its_client() -> None:
+async def test_chat_middleware_sees_requests_and_replies() -> None:
+    """Chat middleware of an agent and of its client sees requests and replies."""
     seen: list[Any] = []
 
     @af.chat_middleware
@@ -144,7 +149,7 @@ async def test_chat_middleware_sees_requests_and_replies_of_an_agent_and_of_its_
         assert context.result.usage_details is not None
         assert context.session is not None
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         for agent in (clerk(emulator, look), clerk(emulator, middleware=[look])):
             seen.clear()
             assert (await agent.run("Weather?")).text == "Told: sunny in Lisbon"
@@ -154,7 +159,9 @@ async def test_chat_middleware_sees_requests_and_replies_of_an_agent_and_of_its_
             assert seen[0][0] < seen[1][0]
 
 
-async def test_what_chat_middleware_says_in_a_models_place_is_recorded_as_its_words() -> None:
+async def test_replies_of_chat_middleware_are_recorded_as_its() -> None:
+    """A reply that chat middleware sets in place of the model's is recorded as the middleware's words."""
+
     async def instead(context: ChatContext, call_next: Next) -> None:
         context.result = ChatResponse(messages=[Message("assistant", ["I am closed."])])
 
@@ -167,7 +174,7 @@ async def test_what_chat_middleware_says_in_a_models_place_is_recorded_as_its_wo
         if context.result.text:
             context.result.messages = [Message("assistant", [context.result.text.replace("Lisbon", "***")])]
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         for middleware, text in ((instead, "I am closed."), (ended, "I am closed."), (redacted, "Told: sunny in ***")):
             agent = clerk(emulator, middleware)
             session = agent.create_session()
@@ -190,7 +197,7 @@ async def test_chat_middleware_cannot_change_what_the_ledger_says() -> None:
     async def nothing(context: ChatContext, call_next: Next) -> None:
         return
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         for middleware, words in ((prompt, "Write a ContextProvider"), (call, "only words"), (nothing, "there is no reply")):
             with pytest.raises(ModelFailed, match=words):
                 await clerk(emulator, middleware).run("Weather?")
@@ -212,7 +219,7 @@ async def test_agent_middleware_wraps_a_run(stream: bool) -> None:
             await call_next()
             seen.append(type(context.result).__name__)
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         agent = clerk(emulator, Look())
         run = agent.run("Weather?", stream=stream, function_invocation_kwargs={"user": "ada"})
         answer = await (run.get_final_response() if stream else run)
@@ -231,7 +238,7 @@ async def test_agent_middleware_that_answers_itself_records_nothing(stream: bool
             context.result = closed
             raise MiddlewareTermination
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         agent = clerk(emulator, guard)
         run = agent.run("My password is x", session=agent.create_session(session_id="ada"), stream=stream)
         assert (await (run.get_final_response() if stream else run)).text == "No passwords, please."
@@ -239,7 +246,9 @@ async def test_agent_middleware_that_answers_itself_records_nothing(stream: bool
         assert await agent.store.list() == []
 
 
-def test_agent_middleware_is_refused_where_it_would_not_be_called() -> None:
+def test_uncallable_agent_middleware_is_refused() -> None:
+    """Agent middleware is refused where it would not be called."""
+
     async def guard(context: AgentContext, call_next: Next) -> None:
         await call_next()
 
@@ -265,7 +274,8 @@ def test_middleware_whose_kind_cannot_be_told_is_refused() -> None:
     assert client.as_agent(name="a", middleware=[Middleware()]).native.middleware
 
 
-async def test_middleware_of_each_participant_works_in_a_workflow_and_holds_nothing() -> None:
+async def test_participants_middleware_works_in_a_workflow() -> None:
+    """Each participant's middleware works in a workflow, and holds no state."""
     seen: list[str] = []
 
     async def chats(context: ChatContext, call_next: Next) -> None:
@@ -276,7 +286,7 @@ async def test_middleware_of_each_participant_works_in_a_workflow_and_holds_noth
         await call_next()
         seen.append(context.function.name)
 
-    with told() as emulator:
+    with serve_weather_model() as emulator:
         first, second = clerk(emulator, chats, calls), af.OpenAIResponsesClient("gpt-5.1").as_agent(name="other")
         workflow = af.HandoffBuilder(participants=[first, second]).build()
         before = [dict(vars(each)) for each in first.native.middleware]

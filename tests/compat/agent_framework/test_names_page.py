@@ -21,39 +21,40 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[2] / "docs/migrate/agent-framework.md"
 RUN_BY = {
     "`Agent`, `ChatAgent`, `client.as_agent(...)`": "test_an_agent_is_made_in_each_way",
-    "`OpenAIChatClient`, `OpenAIChatCompletionClient`": "test_each_client_speaks_its_api_with_the_options_it_was_given",
-    "`OpenAIResponsesClient`": "test_each_client_speaks_its_api_with_the_options_it_was_given",
-    "`AzureOpenAIResponsesClient(project_endpoint=": "test_a_credential_is_asked_for_a_token_of_the_project",
-    "`client.get_web_search_tool()`": "test_tools_that_the_provider_runs_are_given_to_it_as_it_writes_them",
-    "`default_options={...}`": "test_a_response_format_is_the_type_of_the_output",
+    "`OpenAIChatClient`, `OpenAIChatCompletionClient`": "test_clients_pass_their_options_to_their_api",
+    "`OpenAIResponsesClient`": "test_clients_pass_their_options_to_their_api",
+    "`AzureOpenAIResponsesClient(project_endpoint=": "test_credential_is_asked_for_a_project_token",
+    "`client.get_web_search_tool()`": "test_hosted_tools_go_to_the_provider_unchanged",
+    "`default_options={...}`": "test_response_format_sets_the_output_type",
     "`tool(approval_mode=": "test_words_in_annotations_describe_arguments",
-    "`function_invocation_kwargs=`": "test_what_a_run_is_given_reaches_the_tools_of_an_agent",
+    "`function_invocation_kwargs=`": "test_run_arguments_reach_an_agents_tools",
     "`Message`, `ChatMessage`, `Content`": "test_messages_and_contents_read_as_theirs_do",
-    "`ChatOptions`, `OpenAIChatOptions`": "test_what_programs_annotate_with_means_at_run_time_what_it_says",
-    "function middleware": "test_function_middleware_sees_a_call_and_its_result_and_shares_a_context",
-    "chat middleware": "test_chat_middleware_sees_requests_and_replies_of_an_agent_and_of_its_client",
+    "`ChatOptions`, `OpenAIChatOptions`": "test_annotation_types_work_at_run_time",
+    "function middleware": "test_function_middleware_sees_call_result_and_context",
+    "chat middleware": "test_chat_middleware_sees_requests_and_replies",
     "agent middleware": "test_agent_middleware_wraps_a_run",
     "`ContextProvider`": "test_a_provider_adds_instructions_and_messages",
     "`HistoryProvider`s": "test_a_history_provider_is_accepted_and_never_asked",
     "`HandoffBuilder`": "samples/handoff_mesh.py",
     "`enable_return_to_previous(False)`": "samples/handoff_return_to_start.py",
     "`with_checkpointing(storage)`": "samples/handoff_checkpoint_resume.py",
-    "`InMemoryCheckpointStorage()`": "test_any_store_of_legatos_can_be_a_checkpoint_storage",
-    "`workflow.run(message)`": "test_checkpoints_are_read_and_neither_saved_nor_deleted_one_by_one",
-    "`workflow.run(responses={id: ...})`": "test_an_answer_is_used_once_and_what_is_not_asked_changes_nothing",
+    "`InMemoryCheckpointStorage()`": "test_any_legato_store_can_hold_checkpoints",
+    "`workflow.run(message)`": "test_checkpoints_are_read_only",
+    "`workflow.run(responses={id: ...})`": "test_answers_are_used_once",
     "`workflow.run(checkpoint_id=...)`": "samples/handoff_time_travel.py",
     "`storage.list_checkpoints(...)`": "test_a_checkpoint_tells_what_was_pending_there",
-    "`request_info` with `HandoffAgentUserRequest`": "test_the_users_turn_takes_text_messages_and_lists_and_nothing_ends_it",
+    "`request_info` with `HandoffAgentUserRequest`": "test_users_turn_takes_text_messages_and_lists",
     "`request_info` with a `function_approval_request`": "samples/handoff_with_tool_approval.py",
     "`HandoffAgentUserRequest.terminate()`": "test_terminate_asks_nothing_more_and_records_nothing",
-    "events `output`, `handoff_sent`": "test_a_run_tells_events_and_all_messages_once_it_is_over",
+    "events `output`, `handoff_sent`": "test_run_emits_events_and_a_final_transcript",
     "`workflow.as_agent()`": "samples/handoff_as_agent.py",
     "`agent.as_tool()`": "test_an_agent_is_a_tool_of_another",
     "`resolve_agent_id(agent)`": "samples/handoff_autonomous.py",
 }
 
 
-def test_every_row_of_the_page_is_run_by_a_test_or_a_sample() -> None:
+def test_every_page_row_has_a_test() -> None:
+    """A test or a sample runs every row of the page."""
     table = PAGE.read_text(encoding="utf-8").split("\n## Names\n")[1].strip().split("\n\n")[0]
     rows = [line.removeprefix("| ") for line in table.splitlines()[2:]]
     written = "".join(path.read_text(encoding="utf-8") for path in HERE.glob("test_*.py"))
@@ -76,7 +77,7 @@ async def test_an_agent_is_made_in_each_way(emulator: Emulator) -> None:
     assert emulator.exchanges[0].request_body["instructions"] == "You greet."
 
 
-async def test_tools_that_the_provider_runs_are_given_to_it_as_it_writes_them(emulator: Emulator) -> None:
+async def test_hosted_tools_go_to_the_provider_unchanged(emulator: Emulator) -> None:
     client = af.OpenAIResponsesClient("gpt-5.1")
     tools = [
         client.get_web_search_tool(user_location={"city": "Lisbon"}, search_context_size="low"),
@@ -93,7 +94,7 @@ async def test_tools_that_the_provider_runs_are_given_to_it_as_it_writes_them(em
     ]
 
 
-async def test_what_a_run_is_given_reaches_the_tools_of_an_agent() -> None:
+async def test_run_arguments_reach_an_agents_tools() -> None:
     seen: list[Any] = []
 
     @af.tool
@@ -160,7 +161,7 @@ def test_provider_with_old_methods_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("emulator")
-async def test_any_store_of_legatos_can_be_a_checkpoint_storage(tmp_path: Path) -> None:
+async def test_any_legato_store_can_hold_checkpoints(tmp_path: Path) -> None:
     storage = af.CheckpointStorage(SQLiteStore(tmp_path / "mine.sqlite"))
     await desk(storage).run("Pay me 5")
     (checkpoint,) = await storage.list_checkpoints(workflow_name="desk")
@@ -170,7 +171,7 @@ async def test_any_store_of_legatos_can_be_a_checkpoint_storage(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("emulator")
-async def test_a_run_tells_events_and_all_messages_once_it_is_over() -> None:
+async def test_run_emits_events_and_a_final_transcript() -> None:
     workflow = desk(af.InMemoryCheckpointStorage())
     result = await workflow.run("Pay me 5", include_status_events=True)
     told = [(event.type, event.executor_id) for event in result]
@@ -199,7 +200,7 @@ async def test_an_agent_is_a_tool_of_another() -> None:
 
 
 @pytest.mark.usefixtures("emulator")
-async def test_older_spellings_work() -> None:
+async def test_older_spellings_still_work() -> None:
     client = af.OpenAIResponsesClient(model_id="gpt-5.1")
     agent, other = client.create_agent(name="a", instructions="You greet."), client.create_agent(name="b")
     thread = agent.get_new_thread()

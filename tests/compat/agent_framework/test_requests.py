@@ -1,4 +1,4 @@
-"""What people answer: by the id of what was asked, once, and never with arguments of their own."""
+"""People's answers: by the id of the request, once, and never with arguments of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from legato.compat.agent_framework import (
     WorkflowRunState,
     tool,
 )
-from legato.compat.agent_framework.requests import question
+from legato.compat.agent_framework.requests import render_request
 from legato.core.facts import CallRef
 from legato.core.pending_requests import Pending
 from legato.emulator import serve
@@ -32,24 +32,26 @@ from tests.compat.agent_framework.desk import desk
 pytestmark = pytest.mark.usefixtures("emulator")
 
 
-async def asked(workflow: Workflow, text: str) -> Any:
+async def run_to_approval(workflow: Workflow, text: str) -> Any:
     (request,) = (await workflow.run(text)).get_request_info_events()
     return request
 
 
-async def test_an_approval_with_other_arguments_approves_what_was_recorded() -> None:
+async def test_approval_ignores_arguments_of_the_response() -> None:
+    """An approval with other arguments approves the recorded call."""
     paid: list[float] = []
     workflow = desk(InMemoryCheckpointStorage(), paid)
-    request = await asked(workflow, "Pay me 5")
+    request = await run_to_approval(workflow, "Pay me 5")
     forged = Content.from_function_call("1.0", "pay", arguments={"amount": 1_000_000})
     await workflow.run(responses={request.request_id: Content.from_function_approval_response(True, request.request_id, forged)})
     assert paid == [5]
 
 
-async def test_an_answer_is_used_once_and_what_is_not_asked_changes_nothing() -> None:
+async def test_answers_are_used_once() -> None:
+    """An answer is used once; an answer to a request that is not pending changes nothing."""
     paid: list[float] = []
     workflow = desk(InMemoryCheckpointStorage(), paid)
-    request = await asked(workflow, "Pay me 5")
+    request = await run_to_approval(workflow, "Pay me 5")
     yes = request.data.to_function_approval_response(True)
     before = await workflow.get_last_checkpoint_id()
     for responses in ({"approval-9.9-000000000000": yes}, {request.request_id: yes, "user-1": "Hello"}):
@@ -76,11 +78,12 @@ async def test_of_several_answers_all_are_recorded_or_none() -> None:
     assert sorted(paid) == [5, 6]
 
 
-async def test_a_request_of_one_branch_does_not_approve_another_call_of_another_branch() -> None:
+async def test_request_of_one_branch_approves_only_its_call() -> None:
+    """A request of one branch does not approve another call of another branch."""
     paid: list[float] = []
     storage = InMemoryCheckpointStorage()
     workflow = desk(storage, paid)
-    first = await asked(workflow, "Pay me 5")
+    first = await run_to_approval(workflow, "Pay me 5")
     (turn,) = (await workflow.run(responses={first.request_id: first.data.to_function_approval_response(True)})).get_request_info_events()
     point = await workflow.get_last_checkpoint_id()
     await workflow.run(responses={turn.request_id: "Pay me 8"})  # it was gone on from: what is restored now are branches
@@ -97,17 +100,18 @@ async def test_a_request_of_one_branch_does_not_approve_another_call_of_another_
 
 async def test_a_rejection_takes_its_reason_to_the_model() -> None:
     workflow = desk(InMemoryCheckpointStorage())
-    request = await asked(workflow, "Pay me 5")
+    request = await run_to_approval(workflow, "Pay me 5")
     no = request.data.to_function_approval_response(False)
     no.additional_properties["reason"] = "Not before Friday."
     result = await workflow.run(responses={request.request_id: no})
     assert "Not before Friday." in result.get_outputs()[-1].text
 
 
-async def test_the_users_turn_takes_text_messages_and_lists_and_nothing_ends_it() -> None:
+async def test_users_turn_takes_text_messages_and_lists() -> None:
+    """The user's turn takes text, messages and lists; none of them ends the conversation."""
     for given in ("Bye", Message("user", ["Bye"]), HandoffAgentUserRequest.create_response(["Bye"]), ["Bye"]):
         workflow = desk(InMemoryCheckpointStorage())
-        request = await asked(workflow, "Pay me 5")
+        request = await run_to_approval(workflow, "Pay me 5")
         (turn,) = (await workflow.run(responses={request.request_id: True})).get_request_info_events()
         assert isinstance(turn.data, HandoffAgentUserRequest)
         result = await workflow.run(responses={turn.request_id: given})
@@ -121,7 +125,7 @@ async def test_the_users_turn_takes_text_messages_and_lists_and_nothing_ends_it(
 
 async def test_terminate_asks_nothing_more_and_records_nothing() -> None:
     workflow = desk(InMemoryCheckpointStorage())
-    request = await asked(workflow, "Pay me 5")
+    request = await run_to_approval(workflow, "Pay me 5")
     (turn,) = (await workflow.run(responses={request.request_id: True})).get_request_info_events()
     before = await workflow.get_last_checkpoint_id()
     result = await workflow.run(responses={turn.request_id: HandoffAgentUserRequest.terminate()})
@@ -131,7 +135,8 @@ async def test_terminate_asks_nothing_more_and_records_nothing() -> None:
     assert await workflow.get_last_checkpoint_id() == before
 
 
-async def test_a_failed_model_is_told_and_the_newest_checkpoint_goes_on(emulator: Emulator) -> None:
+async def test_run_continues_after_a_failed_model(emulator: Emulator) -> None:
+    """A failed model is reported, and the newest checkpoint continues."""
     workflow = desk(InMemoryCheckpointStorage())
     emulator.fault("unauthorized")
     events: list[WorkflowEvent] = []
@@ -151,7 +156,8 @@ async def test_a_failed_model_is_told_and_the_newest_checkpoint_goes_on(emulator
     assert len(sent) == 1
 
 
-async def test_what_a_broken_stream_said_is_withdrawn_and_said_again(emulator: Emulator) -> None:
+async def test_text_of_a_broken_stream_is_retracted(emulator: Emulator) -> None:
+    """The text of a broken stream is retracted and sent again."""
     workflow = desk(InMemoryCheckpointStorage())
     emulator.fault("cut event=9")
     told = []
@@ -166,7 +172,7 @@ async def test_what_a_broken_stream_said_is_withdrawn_and_said_again(emulator: E
 
 async def test_streaming_shows_calls_and_their_outputs_without_words() -> None:
     workflow = desk(InMemoryCheckpointStorage())
-    request = await asked(workflow, "Pay me 5")
+    request = await run_to_approval(workflow, "Pay me 5")
     updates = [
         event.data
         async for event in workflow.run(responses={request.request_id: True}, stream=True)
@@ -190,11 +196,11 @@ async def test_a_run_says_one_thing() -> None:
         await workflow.run(checkpoint_id="5")
 
 
-def test_a_question_out_of_another_ledger_is_an_approval_like_any_other_under_its_own_name() -> None:
+def test_request_of_a_child_session_keeps_its_name() -> None:
     """An agent that works as a tool asks in a conversation of its own: its calls are not in this session's ledger."""
     own = Pending("a1b2c3d4-approval-3.0", "approval", "?", "payer", "pay", '{"amount": 5}', "sha256:0123456789ab", CallRef(3, 0))
     inner = Pending("f6e5d4c3-approval-3.0", "approval", "?", "payer", "pay", '{"amount": 5}', "sha256:0123456789ab", CallRef(3, 0))
-    asked = [question(each, "a1b2c3d4-and-more") for each in (own, inner)]
+    asked = [render_request(each, "a1b2c3d4-and-more") for each in (own, inner)]
     assert [event.request_id for event in asked] == ["approval-3.0-0123456789ab", "f6e5d4c3-approval-3.0-0123456789ab"]
     assert len({event.data.function_call.call_id for event in asked}) == 2
     for event in asked:
@@ -202,7 +208,7 @@ def test_a_question_out_of_another_ledger_is_an_approval_like_any_other_under_it
         assert event.data.function_call.parse_arguments() == {"amount": 5}
 
 
-async def test_an_agent_as_a_tool_asks_through_the_workflow_of_its_caller() -> None:
+async def test_agent_tool_asks_through_its_callers_workflow() -> None:
     paid: list[float] = []
 
     @tool(approval_mode="always_require")
@@ -211,18 +217,18 @@ async def test_an_agent_as_a_tool_asks_through_the_workflow_of_its_caller() -> N
         paid.append(amount)
         return f"paid {amount}"
 
-    def mind(prompt: ModelPrompt) -> Any:
+    def fake_model(prompt: ModelPrompt) -> Any:
         last = prompt.messages[-1]
         if prompt.instructions == "You delegate.":
             return f"Done: {last.text}" if last.role == "tool" else ReplyCall("ask_payer", '{"task": "Pay 5"}')
         return last.text if last.role == "tool" else ReplyCall("pay", '{"amount": 5}')
 
-    with serve(fake_model=mind) as running:
+    with serve(fake_model=fake_model) as running:
         client = OpenAIResponsesClient(model="gpt-5.1", base_url=running.openai_url)
         payer = client.as_agent(name="payer", instructions="You pay.", tools=[pay])
         boss = client.as_agent(name="boss", instructions="You delegate.", tools=[payer.as_tool()])
         workflow = HandoffBuilder(name="office", participants=[boss]).with_checkpointing(InMemoryCheckpointStorage()).build()
-        request = await asked(workflow, "Pay me 5")
+        request = await run_to_approval(workflow, "Pay me 5")
         assert (request.data.type, request.source_executor_id) == ("function_approval_request", "payer")
         assert (request.data.function_call.name, paid) == ("pay", [])
         again = workflow.run(session_id=workflow.session_id)
@@ -232,22 +238,23 @@ async def test_an_agent_as_a_tool_asks_through_the_workflow_of_its_caller() -> N
         assert paid == [5]
 
 
-async def test_an_agent_as_a_tool_that_requires_approval_does_not_begin_before_it_has_it() -> None:
+async def test_agent_tool_waits_for_its_own_approval() -> None:
+    """An agent as a tool that requires approval does not begin before it is approved."""
     begun: list[str] = []
 
-    def mind(prompt: ModelPrompt) -> Any:
+    def fake_model(prompt: ModelPrompt) -> Any:
         last = prompt.messages[-1]
         if prompt.instructions == "You delegate.":
             return f"Done: {last.text}" if last.role == "tool" else ReplyCall("ask_payer", '{"task": "Pay 5"}')
         begun.append(last.text)
         return "paid"
 
-    with serve(fake_model=mind) as running:
+    with serve(fake_model=fake_model) as running:
         client = OpenAIResponsesClient(model="gpt-5.1", base_url=running.openai_url)
         payer = client.as_agent(name="payer", instructions="You pay.")
         boss = client.as_agent(name="boss", instructions="You delegate.", tools=[payer.as_tool(approval_mode="always_require")])
         workflow = HandoffBuilder(name="office", participants=[boss]).build()
-        request = await asked(workflow, "Pay me 5")
+        request = await run_to_approval(workflow, "Pay me 5")
         assert (request.data.function_call.name, begun) == ("ask_payer", [])
         result = await workflow.run(responses={request.request_id: request.data.to_function_approval_response(True)})
         assert (result.get_outputs()[-1].text, begun) == ("Done: paid", ["Pay 5"])

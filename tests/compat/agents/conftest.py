@@ -1,4 +1,4 @@
-"""What these tests share: an emulator that the environment names, and a store of their own."""
+"""Fixtures of these tests: an emulator that the environment names, and a store of their own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Provider: TypeAlias = Callable[[Any], Emulator]
 
 
 @pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
-    """In an empty store: two emulators give the same ids, as two providers never do."""
+def _use_empty_store() -> Iterator[None]:
+    """Use an empty store: two emulators give the same ids, as two providers never do."""
     set_default_store(MemoryStore())
     yield
     set_default_openai_api("responses")
@@ -26,12 +26,12 @@ def _alone() -> Iterator[None]:
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    """Starts an emulator with a mind. When the test is over, nothing may have been refused."""
+    """Start an emulator with a fake model. At the end of the test, check that no request was refused."""
     with ExitStack() as stack:
         started: list[Emulator] = []
 
-        def start(mind: Any) -> Emulator:
-            emulator = stack.enter_context(serve(fake_model=mind))
+        def start(fake_model: Any) -> Emulator:
+            emulator = stack.enter_context(serve(fake_model=fake_model))
             monkeypatch.setenv("OPENAI_API_KEY", "any")
             monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
             monkeypatch.setenv("OPENAI_DEFAULT_MODEL", "gpt-5.1")

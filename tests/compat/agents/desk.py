@@ -1,4 +1,4 @@
-"""A desk of two agents, built anew whenever it is asked for, and what its model says. Also a program: it decides on a state elsewhere.
+"""A desk of two agents, built anew by each call, and its fake model. Also a program: it decides on a state in another process.
 
 python -m tests.compat.agents.desk approve|reject < STATE
 """
@@ -50,7 +50,7 @@ def desk() -> Agent[Shop]:
     return triage
 
 
-def mind(prompt: ModelPrompt) -> Any:
+def fake_model(prompt: ModelPrompt) -> Any:
     """Hands over; looks up and refunds, a large sum and a small one, at once; tells what came of it."""
     if prompt.instructions == "Route.":
         return ReplyCall("transfer_to_refunds", json.dumps({"reason": "it is about money"}))

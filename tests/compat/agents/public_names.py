@@ -1,4 +1,4 @@
-"""What the OpenAI Agents SDK 0.24 has in public, and where each of it stands here. Written down from the package, without what begins
+"""The public names of the OpenAI Agents SDK 0.24, and the support of each here. Taken from the package, without names that begin
 with an underscore.
 
 "here": it is there. "instead": it is refused, with what to write instead. "nothing": it is accepted, and explained once.

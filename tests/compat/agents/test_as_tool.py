@@ -26,7 +26,7 @@ def office(paid: list[str]) -> Agent[Shop]:
     return Agent[Shop](name="Boss", instructions="Delegate.", model="gpt-5.1", tools=[payer.as_tool("ask_payer", "Pays people.")])
 
 
-def mind(prompt: ModelPrompt) -> Any:
+def fake_office_model(prompt: ModelPrompt) -> Any:
     last = prompt.messages[-1]
     if prompt.instructions == "Delegate.":
         return f"The payer says: {last.text}" if last.role == "tool" else ReplyCall("ask_payer", json.dumps({"input": "Pay ann and bob"}))
@@ -36,8 +36,9 @@ def mind(prompt: ModelPrompt) -> Any:
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-async def test_what_it_asks_is_interrupted_for_and_decided_on_the_state_of_the_run(provider: Provider, streamed: bool) -> None:
-    provider(mind)
+async def test_nested_approval_interrupts_the_outer_run(provider: Provider, streamed: bool) -> None:
+    """A request of an agent as a tool interrupts the outer run, and is decided on that run's state."""
+    provider(fake_office_model)
     paid: list[str] = []
     result: Any
     if streamed:
@@ -64,8 +65,9 @@ async def test_what_it_asks_is_interrupted_for_and_decided_on_the_state_of_the_r
     assert paid == ["ann"]
 
 
-async def test_written_down_and_read_in_another_process_the_question_is_still_there(provider: Provider) -> None:
-    provider(mind)
+async def test_nested_request_survives_serialization(provider: Provider) -> None:
+    """A request of an agent as a tool is still pending after the state is loaded in another process."""
+    provider(fake_office_model)
     paid: list[str] = []
     text = (await Runner.run(office(paid), "Go", context=Shop("Ladle"))).to_state().to_string(context_serializer=write)
     set_default_store(MemoryStore())  # as it is in another process

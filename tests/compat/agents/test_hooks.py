@@ -21,12 +21,12 @@ from legato.compat.agents import (
 )
 from legato.emulator.fake_models import ModelPrompt, ReplyCall
 from tests.compat.agents.conftest import Provider
-from tests.compat.agents.desk import Shop, desk, mind
+from tests.compat.agents.desk import Shop, desk, fake_model
 
 SAID = "I want my money back for A-1 and B-2."
 
 
-class Told(RunHooks[Any]):
+class RecordingHooks(RunHooks[Any]):
     """Writes down what it is told."""
 
     def __init__(self) -> None:
@@ -56,9 +56,9 @@ class Told(RunHooks[Any]):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_hooks_are_told_of_a_run_as_it_happens_also_where_it_goes_on(provider: Provider, stream: bool) -> None:
-    provider(mind)
-    told = Told()
+async def test_hooks_observe_a_run_and_its_continuation(provider: Provider, stream: bool) -> None:
+    provider(fake_model)
+    told = RecordingHooks()
 
     async def run(input: Any) -> Any:
         if not stream:
@@ -100,8 +100,8 @@ async def test_hooks_are_told_of_a_run_as_it_happens_also_where_it_goes_on(provi
     assert told.lines == []
 
 
-async def test_an_agents_own_hooks_are_told_of_that_agent(provider: Provider) -> None:
-    provider(mind)
+async def test_agents_hooks_observe_only_that_agent(provider: Provider) -> None:
+    provider(fake_model)
     lines: list[str] = []
 
     class Own(AgentHooks[Shop]):
@@ -136,7 +136,7 @@ def calls_once(prompt: ModelPrompt) -> Any:
     return prompt.messages[-1].text if prompt.messages[-1].role == "tool" else ReplyCall("delete", "{}")
 
 
-async def test_a_hook_that_raises_before_a_tool_runs_stops_it(provider: Provider) -> None:
+async def test_raising_hook_before_a_tool_stops_it(provider: Provider) -> None:
     provider(calls_once)
     ran = []
 
@@ -155,7 +155,7 @@ async def test_a_hook_that_raises_before_a_tool_runs_stops_it(provider: Provider
     assert "not on Sundays" in result.final_output
 
 
-async def test_a_hook_that_raises_after_a_tool_ran_takes_nothing_away(provider: Provider) -> None:
+async def test_raising_hook_after_a_tool_undoes_nothing(provider: Provider) -> None:
     provider(calls_once)
 
     @function_tool
@@ -172,7 +172,8 @@ async def test_a_hook_that_raises_after_a_tool_ran_takes_nothing_away(provider: 
     assert result.final_output == "deleted"
 
 
-async def test_a_hook_that_raises_before_a_model_is_asked_stops_the_run_which_can_go_on(provider: Provider) -> None:
+async def test_raising_hook_before_a_model_request_pauses(provider: Provider) -> None:
+    """A hook that raises before a model request stops the run, and the run can continue."""
     emulator = provider(["Hello."])
 
     class Guard(RunHooks[Any]):

@@ -1,4 +1,4 @@
-"""What the facade says instead of `mcp_servers=` works: tools of an MCP server, in the hands of its agents."""
+"""The replacement of `mcp_servers=` works: agents of the facade use tools of an MCP server."""
 
 import sys
 
@@ -7,7 +7,7 @@ from legato.mcp import MCPServer
 from legato.testing import ScriptedModel, call
 
 
-async def test_an_agent_of_the_facade_uses_the_tools_of_a_server():
+async def test_facade_agent_uses_an_mcp_servers_tools():
     async with MCPServer("time", command=[sys.executable, "-m", "mcp_server_time"]) as server:
         model = ScriptedModel([call("get_current_time", timezone="UTC"), "Now."])
         result = await Runner.run(Agent(name="clerk", model=model, tools=await server.tools()), "What time is it?")

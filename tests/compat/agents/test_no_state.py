@@ -17,18 +17,18 @@ from legato.core.facts import AnyFact
 from legato.emulator import serve
 from legato.stores import MemoryStore, SQLiteStore
 from tests.compat.agents.conftest import Provider
-from tests.compat.agents.desk import Shop, desk, mind, read, write
+from tests.compat.agents.desk import Shop, desk, fake_model, read, write
 
 ROOT = Path(__file__).parents[3]
 SAID = ["I want my money back for A-1 and B-2.", "Thank you!"]
 VARIES = {"at", "took", "ledger", "request_id", "origin"}  # times, names that are fresh, and the address of the emulator
 
 
-def told(facts: list[AnyFact]) -> list[Any]:
+def describe_facts(facts: list[AnyFact]) -> list[Any]:
     return [{name: value for name, value in msgspec.to_builtins(fact).items() if name not in VARIES} for fact in facts]
 
 
-async def keeping(path: Path, stream: bool) -> None:
+async def run_with_kept_objects(path: Path, stream: bool) -> None:
     """One set of objects from beginning to end."""
     agent, session, context = desk(), SQLiteSession("customer", path), Shop("Ladle & Co")
     result: Any = await run(agent, SAID[0], stream, context=context, session=session)
@@ -42,7 +42,7 @@ async def keeping(path: Path, stream: bool) -> None:
     session.close()
 
 
-async def forgetting(path: Path, stream: bool) -> None:
+async def run_with_new_objects(path: Path, stream: bool) -> None:
     """After every step every object of the facade is thrown away: what is kept is a file and a string."""
 
     async def said() -> str:
@@ -97,12 +97,11 @@ async def run(agent: Any, input: Any, stream: bool, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_thrown_away_after_every_step_the_facade_makes_the_same_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
-) -> None:
+async def test_discarding_objects_after_every_step_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
+    """Objects that are thrown away after every step write the same ledger."""
     ledgers, bodies = [], []
-    for way in (keeping, forgetting):
-        with serve(fake_model=mind, clock=lambda: 1_800_000_000.0) as emulator:  # ids are made of the time
+    for way in (run_with_kept_objects, run_with_new_objects):
+        with serve(fake_model=fake_model, clock=lambda: 1_800_000_000.0) as emulator:  # ids are made of the time
             monkeypatch.setenv("OPENAI_API_KEY", "any")
             monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
             path = tmp_path / f"{way.__name__}.db"
@@ -110,7 +109,7 @@ async def test_thrown_away_after_every_step_the_facade_makes_the_same_ledger(
             assert all(each.status == 200 for each in emulator.exchanges)
             bodies.append([each.request_body for each in emulator.exchanges if each.is_model_request])
         async with SQLiteStore(path) as store:
-            ledgers.append(told(list(await store.read("customer"))))
+            ledgers.append(describe_facts(list(await store.read("customer"))))
     assert ledgers[0] == ledgers[1]
     assert bodies[0] == bodies[1]
     assert len(bodies[0]) == 5  # triage, the batch, its end; and thanks, by way of triage
@@ -118,7 +117,7 @@ async def test_thrown_away_after_every_step_the_facade_makes_the_same_ledger(
 
 @pytest.mark.parametrize(("verdict", "outcome"), [("approve", "Ladle & Co refunded 900 for A-1"), ("reject", "Not today.")])
 async def test_another_process_with_other_agents_goes_on_exactly(provider: Provider, verdict: str, outcome: str) -> None:
-    emulator = provider(mind)
+    emulator = provider(fake_model)
     result = await Runner.run(desk(), SAID[0], context=Shop("Ladle & Co"))
     text = result.to_state().to_string(context_serializer=write, strict_context=True)
     child = await asyncio.create_subprocess_exec(
@@ -137,8 +136,9 @@ async def test_another_process_with_other_agents_goes_on_exactly(provider: Provi
     assert outputs[1:] == ["A-1 of Ladle & Co: a teapot", "Ladle & Co refunded 50 for B-2"]
 
 
-async def test_a_state_read_elsewhere_goes_on_in_its_sessions_own_file(provider: Provider, tmp_path: Path) -> None:
-    provider(mind)
+async def test_state_loaded_elsewhere_continues_in_its_file(provider: Provider, tmp_path: Path) -> None:
+    """A state that is loaded elsewhere continues in its session's own file."""
+    provider(fake_model)
     session = SQLiteSession("customer", tmp_path / "desk.db")
     result = await Runner.run(desk(), SAID[0], context=Shop("Ladle & Co"), session=session)
     text = result.to_state().to_string(context_serializer=write)

@@ -1,4 +1,4 @@
-"""What the SDK itself kept, given to what stands for it here: it is told how to bring it along, and then goes on."""
+"""Data that the SDK itself wrote, given to the facade: the error names the import command, and the run continues after it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def session_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("version", ["0.13.3", "0.24.0"])
-async def test_a_state_that_the_sdk_wrote_names_the_command_that_brings_it_along(version: str) -> None:
+async def test_sdk_state_error_names_the_import_command(version: str) -> None:
     text = (SAMPLES / f"run-state-{version}-approval.json").read_text()
     with pytest.raises(CodecError, match="legato import") as caught:
         await RunState.from_string(Agent(name="clerk"), text)
     assert "docs/migrate/index.md#the-conversations" in str(caught.value)
 
 
-async def test_a_file_that_the_sdk_wrote_names_the_command_that_brings_it_along_and_is_left_alone(tmp_path: Path) -> None:
+async def test_sdk_file_error_names_the_import_command(tmp_path: Path) -> None:
+    """The error for a file that the SDK wrote names the import command; the file stays unchanged."""
     path = tmp_path / "old.db"
     shutil.copy(SAMPLES / "session-0.13.3.db", path)
     before = path.read_bytes()
@@ -44,7 +45,7 @@ async def test_a_file_that_the_sdk_wrote_names_the_command_that_brings_it_along_
     assert [each.name for each in tmp_path.iterdir()] == ["old.db"]
 
 
-def test_a_file_of_ours_and_one_that_is_not_there_are_opened(tmp_path: Path) -> None:
+def test_legato_files_and_new_files_open(tmp_path: Path) -> None:
     for _ in range(2):
         session = SQLiteSession("customer", tmp_path / "new.db")
         session.close()
@@ -68,9 +69,8 @@ async def test_what_the_message_says_works_for_a_session(provider: Provider, tmp
     session.close()
 
 
-async def test_what_the_message_says_works_for_a_state_that_waits(
-    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_named_import_command_works_for_waiting_state(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that the error names imports a state that waits for a decision."""
     provider(lambda prompt: f"So: {prompt.messages[-1].text}")
     monkeypatch.chdir(tmp_path)
     path = SAMPLES / "run-state-0.24.0-approval.json"

@@ -19,19 +19,19 @@ async def redact(*given: Any, **named: Any) -> list[Any]:
     return []
 
 
-def subclass(method: str) -> SQLiteSession:
+def session_subclass(method: str) -> SQLiteSession:
     made: SQLiteSession = type("Redacting", (SQLiteSession,), {method: redact})("s")
     return made
 
 
-def patched(method: str) -> SQLiteSession:
+def patched_session(method: str) -> SQLiteSession:
     session = SQLiteSession("s")
     setattr(session, method, redact)
     return session
 
 
 @pytest.mark.parametrize("method", ["get_items", "add_items", "pop_item"])
-@pytest.mark.parametrize("make", [subclass, patched])
+@pytest.mark.parametrize("make", [session_subclass, patched_session])
 async def test_overridden_history_is_refused(make: Any, method: str) -> None:
     agent, model = clerk()
     session = make(method)

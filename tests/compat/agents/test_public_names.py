@@ -45,10 +45,10 @@ from legato.compat.agents import (
     function_tool,
     handoff,
 )
-from legato.compat.agents.mirroring import NameNotHere, NotHere, weigh
+from legato.compat.agents.facade_gaps import NameNotHere, NotHere, check_arguments
 from legato.compat.gaps import explain
 from tests.compat.agents.conftest import Provider
-from tests.compat.agents.desk import Shop, desk, mind
+from tests.compat.agents.desk import Shop, desk, fake_model
 from tests.compat.agents.public_names import HERE, NOT_HERE, PARAMETERS, PARTS
 
 ROOT = Path(__file__).parents[3]
@@ -85,14 +85,14 @@ def each(table: dict[str, dict[str, str]], standing: str) -> list[tuple[str, str
 # -- names of the package ---------------------------------------------------------------------------------------------------
 
 
-def test_every_name_of_the_package_is_here_or_says_what_to_write_instead() -> None:
+def test_every_package_name_exists_or_names_its_replacement() -> None:
     assert set(HERE.split()) <= set(facade.__all__)
     assert set(NOT_HERE.split()) == set(facade.NOT_HERE)
     assert not set(HERE.split()) & set(NOT_HERE.split())
 
 
 @pytest.mark.parametrize("module", ["legato.compat.agents", "legato.compat.agents.tool", "legato.compat.agents.memory"])
-def test_a_name_that_is_not_here_says_so_when_it_is_imported(module: str) -> None:
+def test_importing_an_unsupported_name_explains_it(module: str) -> None:
     with pytest.raises(NameNotHere, match=r"WebSearchTool is not here: .*OpenAIResponses"):
         exec(f"from {module} import WebSearchTool")
     with pytest.raises(UserError):
@@ -112,13 +112,13 @@ def test_a_name_that_is_not_here_says_so_when_it_is_imported(module: str) -> Non
         ("from legato.compat.agents.extensions.visualization import draw_graph", "Mermaid"),
     ],
 )
-def test_a_module_that_is_not_here_says_so_when_something_is_taken_from_it(written: str, told: str) -> None:
+def test_importing_from_an_unsupported_module_explains_it(written: str, told: str) -> None:
     with pytest.raises(NameNotHere, match=told):
         exec(written)
 
 
 @pytest.mark.parametrize("module", SAME_PLACE)
-def test_what_is_here_is_found_in_the_modules_that_the_sdk_has_it_in(module: str) -> None:
+def test_names_are_in_the_sdks_modules(module: str) -> None:
     found = importlib.import_module(f"legato.compat.agents.{module}")
     for name in getattr(found, "__all__", ()):
         assert getattr(found, name) is getattr(facade, name, getattr(found, name))
@@ -129,7 +129,7 @@ def test_what_is_here_is_found_in_the_modules_that_the_sdk_has_it_in(module: str
 
 async def samples(provider: Provider) -> dict[str, Any]:
     """One of each, as a program meets it."""
-    provider(mind)
+    provider(fake_model)
     streamed = Runner.run_streamed(desk(), "I want my money back for A-1 and B-2.", context=Shop("Ladle & Co"))
     events = [event async for event in streamed.stream_events()]
     result = await Runner.run(desk(), "I want my money back for A-1 and B-2.", context=Shop("Ladle & Co"))
@@ -151,7 +151,7 @@ async def samples(provider: Provider) -> dict[str, Any]:
     return {"ItemHelpers": ItemHelpers, **{type(one).__name__: one for one in made}}
 
 
-async def test_every_part_of_a_class_is_here_or_says_what_to_write_instead(provider: Provider) -> None:
+async def test_every_class_part_exists_or_names_its_replacement(provider: Provider) -> None:
     made = await samples(provider)
     assert set(PARTS) <= set(made)
     for owner, name in each(PARTS, "here"):
@@ -168,7 +168,7 @@ async def test_every_part_of_a_class_is_here_or_says_what_to_write_instead(provi
 # -- arguments --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_argument_is_taken_or_says_what_to_write_instead() -> None:
+def test_every_argument_works_or_names_its_replacement() -> None:
     explain.cache_clear()
     for owner, name in each(PARAMETERS, "here"):
         target: Any = facade
@@ -178,15 +178,15 @@ def test_every_argument_is_taken_or_says_what_to_write_instead() -> None:
         assert name in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()), f"{owner}({name}=)"
     for owner, name in each(PARAMETERS, "instead"):
         with pytest.raises(UserError, match=rf"\({name}=...\) is not here: \w+"):
-            weigh(owners(owner), {name: object()})
+            check_arguments(find_mirrored_names(owner), {name: object()})
     for owner, name in each(PARAMETERS, "nothing"):
         explain.cache_clear()
         with pytest.warns(MeansNothingHere, match=rf"\({name}=...\) means nothing here: \w+"):
-            weigh(owners(owner), {name: object()})
+            check_arguments(find_mirrored_names(owner), {name: object()})
 
 
-def owners(owner: str) -> tuple[str, ...]:
-    """Whose row of the table is looked at."""
+def find_mirrored_names(owner: str) -> tuple[str, ...]:
+    """Return the names of the SDK's classes whose rows of the table apply."""
     kind = getattr(facade, owner, None)
     if owner.startswith("Runner.run"):
         return ("Runner.run",)
@@ -208,21 +208,21 @@ def owners(owner: str) -> tuple[str, ...]:
         (lambda: OpenAIResponsesModel("m").get_response(), "docs/agents.md#your-own-model"),
     ],
 )
-def test_what_is_given_and_cannot_be_had_is_refused_where_it_is_given(make: Any, told: str) -> None:
+def test_unsupported_arguments_are_refused_at_the_call(make: Any, told: str) -> None:
     with pytest.raises(UserError, match=told):
         make()
     with pytest.raises(TypeError, match="nonsense"):  # a mistake stays a mistake
         RunConfig(nonsense=1)
 
 
-def test_what_asks_for_what_happens_anyway_or_for_nothing_passes_in_silence() -> None:
+def test_redundant_or_unset_arguments_pass_silently() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         function_tool(timeout_behavior="error_as_result", defer_loading=False, strict_mode=None, tool_input_guardrails=None)
         RunConfig(tool_not_found_behavior="return_error_to_model", tool_name_collision_policy="error", session_settings=None)
 
 
-def test_strict_mode_is_explained_once_at_the_programs_own_line() -> None:
+def test_strict_mode_warns_once_at_its_line() -> None:
     explain.cache_clear()
 
     def look() -> str:
@@ -246,7 +246,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_every_page_that_a_message_points_to_has_what_it_is_said_to_have() -> None:
+def test_messages_point_to_pages_that_explain_them() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src/legato/compat").rglob("*.py")]
     pointers = {match for source in sources for match in re.findall(r"docs/[\w/.-]+\.md(?:#[\w-]+)?", source)}
     assert len(pointers) > 10
@@ -256,11 +256,11 @@ def test_every_page_that_a_message_points_to_has_what_it_is_said_to_have() -> No
         assert not anchor or anchor in anchors(ROOT / page), pointer
 
 
-def test_what_is_said_of_a_name_that_is_not_covered_leads_somewhere() -> None:
-    done = migration.migrated("from agents import Agent, Session, ShellTool, Nonsense\n", migration.covered_names())
+def test_every_replacement_text_points_somewhere() -> None:
+    done = migration.migrate_program("from agents import Agent, Session, ShellTool, Nonsense\n", migration.covered_names())
     told = {name.name: name.instead for name in done.missing}
     assert "SQLiteSession" in told["Session"]
     assert "@function_tool" in told["ShellTool"]
     assert told["Nonsense"].startswith("there is no counterpart; docs/migrate/openai-agents.md#names lists what is covered")
-    done = migration.migrated("from agent_framework import Nonsense\n", migration.covered_names())
+    done = migration.migrate_program("from agent_framework import Nonsense\n", migration.covered_names())
     assert "docs/migrate/agent-framework.md#names" in done.missing[0].instead

@@ -1,4 +1,4 @@
-"""How runs begin, go on and end: inputs, ids, limits, failures, streams."""
+"""The beginning, continuation and end of runs: inputs, ids, limits, failures, streams."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from legato.emulator.fake_models import ModelPrompt, ReplyCall, ReplyText
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel
 from tests.compat.agents.conftest import Provider
-from tests.compat.agents.desk import Shop, desk, mind
+from tests.compat.agents.desk import Shop, desk, fake_model
 
 PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
@@ -57,8 +57,9 @@ def bodies(emulator: Any) -> list[dict[str, Any]]:
 # -- what is given back as input -----------------------------------------------------------------------------------------
 
 
-async def test_a_list_given_back_as_input_is_the_same_list_nothing_lost_or_doubled(provider: Provider) -> None:
-    emulator = provider(mind)
+async def test_input_list_round_trips_unchanged(provider: Provider) -> None:
+    """A list that is passed back as input stays the same list: no item is lost or doubled."""
+    emulator = provider(fake_model)
     result = await Runner.run(desk(), "I want my money back for A-1 and B-2.", context=Shop("Ladle & Co"))
     state = result.to_state()
     state.approve(result.interruptions[0])
@@ -72,8 +73,9 @@ async def test_a_list_given_back_as_input_is_the_same_list_nothing_lost_or_doubl
     assert bodies(emulator)[-2]["input"] == [*items, {"role": "user", "content": "Thank you!"}]
 
 
-async def test_the_list_of_a_run_that_waits_is_legal_to_send_and_says_so(provider: Provider) -> None:
-    provider(mind)
+async def test_input_list_of_a_waiting_run_is_legal(provider: Provider) -> None:
+    """The input list of a run that waits is legal to send, and says that its calls wait."""
+    provider(fake_model)
     waiting = await Runner.run(desk(), "I want my money back for A-1 and B-2.", context=Shop("Ladle & Co"))
     items = waiting.to_input_list()
     calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
@@ -84,7 +86,8 @@ async def test_the_list_of_a_run_that_waits_is_legal_to_send_and_says_so(provide
     assert again.final_output == "You are welcome."
 
 
-async def test_an_agent_that_is_given_what_another_has_said_is_told_to_go_on_and_nobody_is_quoted(provider: Provider) -> None:
+async def test_agent_given_a_finished_conversation_is_prompted(provider: Provider) -> None:
+    """An agent whose input ends with another agent's reply is prompted to go on; no user is quoted."""
     emulator = provider(echo)
     first = await Runner.run(Agent(name="Writer"), "Hello")
     result = await Runner.run(Agent(name="Editor"), first.to_input_list())
@@ -103,14 +106,14 @@ async def test_an_agent_that_is_given_what_another_has_said_is_told_to_go_on_and
         (Agent(name="A", model="gpt-4.1").clone(model="gpt-5.4-pro"), ("medium", "low")),
     ],
 )
-async def test_a_model_is_asked_to_think_as_little_as_the_sdk_asks_it(provider: Provider, agent: Any, sent: Any) -> None:
+async def test_default_reasoning_effort_equals_the_sdks(provider: Provider, agent: Any, sent: Any) -> None:
     emulator = provider(echo)
     await Runner.run(agent, "Hello")
     body = bodies(emulator)[-1]
     assert (body.get("reasoning", {}).get("effort"), body.get("text", {}).get("verbosity")) == sent
 
 
-async def test_a_model_for_the_whole_run_brings_its_own_defaults(provider: Provider) -> None:
+async def test_run_model_brings_its_own_defaults(provider: Provider) -> None:
     emulator = provider(echo)
     await Runner.run(Agent(name="A"), "Hello", run_config=RunConfig(model="gpt-4.1"))
     assert not {"reasoning", "text"} & set(bodies(emulator)[-1])
@@ -135,7 +138,17 @@ async def test_picture_with_unreadable_bytes_is_refused(provider: Provider, addr
     assert bodies(emulator) == []
 
 
-async def test_outputs_of_tools_that_the_program_ran_itself_are_gone_on_from(provider: Provider) -> None:
+async def test_imported_replies_have_the_models_origin(provider: Provider) -> None:
+    """The origin decides whether the reasoning of imported replies is replayed."""
+    provider(echo)
+    items: Any = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "1: one"}, {"role": "user", "content": "two"}]
+    result = await Runner.run(Agent(name="clerk"), items)
+    imported, created = (fact.origin for fact in result.legato_session.facts if isinstance(fact, ModelReplied))
+    assert imported == created != ""
+
+
+async def test_run_continues_from_outputs_given_as_input(provider: Provider) -> None:
+    """A run continues from outputs of tools that the program ran itself."""
     emulator = provider(lambda prompt: f"So: {prompt.messages[-1].text}")
     call = {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{}"}
     items = [{"role": "user", "content": "Add."}, call, {"type": "function_call_output", "call_id": "call_1", "output": "5"}]
@@ -159,7 +172,7 @@ async def test_outputs_of_tools_that_the_program_ran_itself_are_gone_on_from(pro
         ([{"role": "user", "content": [{"type": "input_image", "file_id": "file_1"}]}], "by value"),
     ],
 )
-async def test_what_cannot_be_recorded_is_refused_before_anything_is(provider: Provider, items: Any, told: str) -> None:
+async def test_unrecordable_input_is_refused_before_any_write(provider: Provider, items: Any, told: str) -> None:
     emulator = provider([])
     with pytest.raises(UserError, match=told):
         await Runner.run(Agent(name="clerk"), items)
@@ -170,7 +183,8 @@ async def test_what_cannot_be_recorded_is_refused_before_anything_is(provider: P
 # -- going on ------------------------------------------------------------------------------------------------------------
 
 
-async def test_an_id_that_no_ledger_here_knows_is_fetched_and_goes_on_by_value(provider: Provider) -> None:
+async def test_unknown_response_id_is_fetched_by_value(provider: Provider) -> None:
+    """The items of a response id that no ledger has are fetched, and sent by value."""
     emulator = provider(echo)
     first = await Runner.run(Agent(name="clerk"), "one")
     second = await Runner.run(Agent(name="clerk"), "two", previous_response_id=first.last_response_id)
@@ -184,7 +198,8 @@ async def test_an_id_that_no_ledger_here_knows_is_fetched_and_goes_on_by_value(p
         await Runner.run(Agent(name="clerk"), "four", previous_response_id="resp_nobody")
 
 
-async def test_a_conversation_that_others_filled_is_fetched_and_goes_on_by_value(provider: Provider) -> None:
+async def test_foreign_conversation_is_fetched_by_value(provider: Provider) -> None:
+    """The items of a conversation that another program filled are fetched, and sent by value."""
     emulator = provider(echo)
     async with AsyncOpenAI() as client:
         items: Any = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "1: one"}]
@@ -196,7 +211,7 @@ async def test_a_conversation_that_others_filled_is_fetched_and_goes_on_by_value
     assert [len(body["input"]) for body in bodies(emulator)] == [3, 1]
 
 
-async def test_a_reply_is_gone_on_from_with_the_outputs_of_its_calls(provider: Provider) -> None:
+async def test_fork_at_a_reply_includes_its_outputs(provider: Provider) -> None:
     emulator = provider(lambda prompt: echo(prompt) if prompt.last_user_text == "And?" else ReplyCall("look", "{}", "call_1"))
 
     looked = []
@@ -218,8 +233,8 @@ async def test_a_reply_is_gone_on_from_with_the_outputs_of_its_calls(provider: P
     assert looked == ["once"]
 
 
-async def test_a_reply_that_waits_for_a_decision_is_not_gone_on_from_by_its_id(provider: Provider) -> None:
-    provider(mind)
+async def test_undecided_reply_cannot_be_continued_by_id(provider: Provider) -> None:
+    provider(fake_model)
     waiting = await Runner.run(desk(), "Money back", context=Shop("Ladle & Co"))
     with pytest.raises(UserError, match="to_state"):
         await Runner.run(desk(), "And?", previous_response_id=waiting.last_response_id, context=Shop("Ladle & Co"))
@@ -231,7 +246,8 @@ async def test_one_conversation_is_named_once(provider: Provider) -> None:
         await Runner.run(Agent(name="clerk"), "Hi", previous_response_id="resp_1", conversation_id="conv_1")
 
 
-async def test_store_false_keeps_nothing_at_the_provider_and_ids_still_lead_back(provider: Provider) -> None:
+async def test_store_false_stores_nothing_at_the_provider(provider: Provider) -> None:
+    """With `store=False` the provider stores nothing, and response ids still work."""
     emulator = provider(echo)
     clerk = Agent(name="clerk", model_settings=ModelSettings(store=False))
     first = await Runner.run(clerk, "one")
@@ -262,7 +278,7 @@ def test_scripts_without_an_event_loop_run_too(provider: Provider) -> None:
     assert len(result.to_input_list()) == 4
 
 
-async def test_run_sync_within_a_loop_says_what_to_write(provider: Provider) -> None:
+async def test_run_sync_in_a_loop_names_its_replacement(provider: Provider) -> None:
     with pytest.raises(UserError, match=r"await Runner\.run"):
         Runner.run_sync(Agent(name="clerk"), "Hi")
 
@@ -279,13 +295,13 @@ async def test_a_run_that_fails_is_gone_on_with(provider: Provider) -> None:
     assert result.final_output == "1: one"
 
 
-async def test_an_output_that_never_fits_its_type_is_the_models_fault(provider: Provider) -> None:
+async def test_output_of_wrong_type_raises_model_behavior_error(provider: Provider) -> None:
     provider(lambda prompt: "no number")
     with pytest.raises(ModelBehaviorError):
         await Runner.run(Agent(name="clerk", output_type=list[int], model=ScriptedModel(["no", "none", "nothing"])), "Count.")
 
 
-async def test_a_message_that_a_guardrail_stops_is_part_of_nothing(provider: Provider) -> None:
+async def test_stopped_message_is_not_in_the_conversation(provider: Provider) -> None:
     emulator = provider(echo)
 
     @input_guardrail(name="manners")
@@ -306,7 +322,7 @@ async def test_a_message_that_a_guardrail_stops_is_part_of_nothing(provider: Pro
     assert "idiot" not in str(await session.get_items())
 
 
-async def test_too_many_turns_streamed_is_told_at_the_end_of_the_stream(provider: Provider) -> None:
+async def test_streamed_max_turns_error_ends_the_stream(provider: Provider) -> None:
     provider(lambda prompt: ReplyCall("look", "{}"))
 
     @function_tool
@@ -330,8 +346,8 @@ async def test_too_many_turns_streamed_is_told_at_the_end_of_the_stream(provider
 # -- streaming -----------------------------------------------------------------------------------------------------------
 
 
-async def test_each_answer_is_streamed_once_and_every_item_is_told_once(provider: Provider) -> None:
-    provider(mind)
+async def test_text_and_items_are_streamed_once(provider: Provider) -> None:
+    provider(fake_model)
     result = Runner.run_streamed(desk(), "Money back", context=Shop("Ladle & Co"))
     first = [getattr(event, "name", event.type) async for event in result.stream_events()]
     assert first == [
@@ -351,7 +367,7 @@ async def test_each_answer_is_streamed_once_and_every_item_is_told_once(provider
     assert [event.name for event in events if event.type == "run_item_stream_event"] == ["message_output_created"]
 
 
-async def test_a_reply_that_is_judged_is_streamed_when_it_is_accepted(provider: Provider) -> None:
+async def test_guarded_reply_is_streamed_after_acceptance(provider: Provider) -> None:
     provider(["[1, 2]"])
     result = Runner.run_streamed(Agent(name="clerk", output_type=list[int], model=ScriptedModel(["[1, 2]"])), "Count.")
     words = "".join([event.data.delta async for event in result.stream_events() if event.type == "raw_response_event"])
@@ -359,7 +375,7 @@ async def test_a_reply_that_is_judged_is_streamed_when_it_is_accepted(provider: 
     assert result.final_output == [1, 2]
 
 
-async def test_a_stream_that_broke_is_taken_back_before_it_comes_again(provider: Provider) -> None:
+async def test_broken_stream_is_retracted_before_its_retry(provider: Provider) -> None:
     emulator = provider(lambda prompt: ReplyText("one two three four five six seven"))
     emulator.fault("cut event=7")
     result = Runner.run_streamed(Agent(name="clerk"), "Count.")
@@ -372,7 +388,7 @@ async def test_a_stream_that_broke_is_taken_back_before_it_comes_again(provider:
     assert shown == result.final_output == "one two three four five six seven"
 
 
-async def test_a_run_that_is_cancelled_goes_on_from_its_state(provider: Provider) -> None:
+async def test_cancelled_run_continues_from_its_state(provider: Provider) -> None:
     provider(lambda prompt: "Done." if prompt.messages[-1].role == "tool" else ReplyCall("wait", "{}"))
 
     @function_tool
@@ -399,7 +415,7 @@ async def test_a_run_that_is_cancelled_goes_on_from_its_state(provider: Provider
 # -- tools, handoffs, what cannot be had ------------------------------------------------------------------------------------
 
 
-async def test_a_tool_made_by_hand_gets_its_arguments_as_text(provider: Provider) -> None:
+async def test_handmade_tool_receives_arguments_as_text(provider: Provider) -> None:
     provider(lambda prompt: prompt.messages[-1].text if prompt.messages[-1].role == "tool" else ReplyCall("double", '{"n": 21}', "call_7"))
     calls = []
 
@@ -414,7 +430,7 @@ async def test_a_tool_made_by_hand_gets_its_arguments_as_text(provider: Provider
     assert calls == [("double", "call_7", '{"n": 21}')]
 
 
-async def test_a_tool_that_raises_tells_the_model_in_the_programs_own_words(provider: Provider) -> None:
+async def test_failing_tool_uses_the_programs_error_text(provider: Provider) -> None:
     provider(lambda prompt: prompt.messages[-1].text if prompt.messages[-1].role == "tool" else ReplyCall("fail", "{}"))
 
     @function_tool(failure_error_function=lambda ctx, error: f"Sorry: {error}")
@@ -425,7 +441,7 @@ async def test_a_tool_that_raises_tells_the_model_in_the_programs_own_words(prov
     assert (await Runner.run(Agent(name="clerk", tools=[fail]), "Try.")).final_output == "Sorry: no luck"
 
 
-def test_a_decorated_function_can_still_be_asked_by_hand() -> None:
+def test_decorated_function_can_be_invoked_directly() -> None:
     @function_tool
     def add(a: int, b: int = 1) -> int:
         """Add."""
@@ -444,14 +460,14 @@ def _splits(data: HandoffInputData) -> HandoffInputData:
 
 
 @pytest.mark.parametrize(("filter", "told"), [(_rewrites, "changes what was said"), (_splits, "keeps a part of a reply")])
-async def test_a_filter_that_would_lose_or_invent_something_is_refused(provider: Provider, filter: Any, told: str) -> None:
+async def test_filter_that_loses_or_invents_is_refused(provider: Provider, filter: Any, told: str) -> None:
     provider(lambda prompt: ReplyCall("transfer_to_other", "{}"))
     other = Agent(name="other")
     with pytest.raises(UserError, match=told):
         await Runner.run(Agent(name="clerk", handoffs=[handoff(other, input_filter=filter)]), "Hi")
 
 
-async def test_a_callback_is_called_when_control_comes_and_not_again(provider: Provider) -> None:
+async def test_on_handoff_is_called_once_per_handoff(provider: Provider) -> None:
     provider(lambda prompt: ReplyCall("transfer_to_other", "{}") if "transfer_to_other" in [t.name for t in prompt.tools] else echo(prompt))
     came: list[Any] = []
     other = Agent[Any](name="other")
@@ -477,7 +493,7 @@ async def test_a_callback_is_called_when_control_comes_and_not_again(provider: P
         (lambda: Runner.run(Agent(name="a"), "Hi", run_config=RunConfig(call_model_input_filter=len)), "legato.history"),
     ],
 )
-async def test_what_cannot_be_had_says_what_to_write_instead(provider: Provider, make: Any, told: str) -> None:
+async def test_unsupported_options_name_their_replacement(provider: Provider, make: Any, told: str) -> None:
     provider([])
     with pytest.raises(UserError, match=told):
         await make()
@@ -490,7 +506,7 @@ def test_what_means_nothing_here_is_told_once() -> None:
     explain("a flag of this test", "because")
 
 
-async def test_the_replies_and_what_they_used_are_read_from_the_ledger(provider: Provider) -> None:
+async def test_replies_and_usage_come_from_the_ledger(provider: Provider) -> None:
     provider(echo)
     result = await Runner.run(Agent(name="clerk"), "one")
     fact = next(fact for fact in result.legato_session.facts if isinstance(fact, ModelReplied))

@@ -13,7 +13,7 @@ from legato.compat.agents import MeansNothingHere, set_default_store
 from legato.emulator import serve
 from legato.emulator.exchanges import Exchange
 from legato.stores import MemoryStore
-from tests.compat.agents import minds
+from tests.compat.agents import fake_models
 
 PRINTED = {
     "routing": """
@@ -92,14 +92,14 @@ def lines(text: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _use_empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In an empty folder and an empty store: two emulators give the same ids, as two providers never do."""
     monkeypatch.chdir(tmp_path)
     set_default_store(MemoryStore())
 
 
 async def run(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Exchange]:
-    with serve(fake_model=getattr(minds, name)) as emulator:
+    with serve(fake_model=getattr(fake_models, name)) as emulator:
         monkeypatch.setenv("OPENAI_API_KEY", "any")
         monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
         monkeypatch.setenv("OPENAI_DEFAULT_MODEL", "gpt-5.1")
@@ -111,18 +111,17 @@ async def run(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Exchange]:
 
 
 @pytest.mark.parametrize("name", PRINTED)
-async def test_the_sample_runs_and_nothing_it_sends_is_refused(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_sample_runs_without_refused_requests(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     exchanges = await run(name, monkeypatch)
     assert lines(capsys.readouterr().out) == lines(PRINTED[name])
     assert exchanges
     assert [(each.path, each.summary_line) for each in exchanges if each.status != 200 or each.violations or each.emulator_error] == []
 
 
-async def test_an_open_call_of_a_batch_runs_while_others_wait_and_only_once(
+async def test_approved_call_runs_once_while_others_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A call of a batch that needs no decision runs once, while others wait."""
     first, second = [exchange for exchange in await run("approval", monkeypatch) if exchange.is_model_request]
     outputs = [item for item in second.request_body["input"] if item["type"] == "function_call_output"]
     made = [item["call_id"] for item in (first.reply_body or {})["output"] if item["type"] == "function_call"]
@@ -130,7 +129,7 @@ async def test_an_open_call_of_a_batch_runs_while_others_wait_and_only_once(
     assert len(second.request_body["input"]) == 3
 
 
-async def test_a_filtered_conversation_never_has_a_call_without_its_output(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_filtered_conversation_keeps_calls_with_their_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     exchanges = [each for each in await run("message_filter", monkeypatch) if each.is_model_request and each.prompt]
     poets = [each.prompt for each in exchanges if each.prompt and each.prompt.instructions == "Write a poem."]
     custom, quiet = poets
@@ -139,7 +138,7 @@ async def test_a_filtered_conversation_never_has_a_call_without_its_output(monke
     assert not any(heard.calls for heard in quiet.messages)
 
 
-async def test_a_conversation_of_the_providers_own_is_used_where_it_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_empty_provider_conversation_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [each.request_body for each in await run("conversation", monkeypatch) if each.is_model_request]
     assert len({body["conversation"] for body in asked}) == 1
     assert [len(body["input"]) for body in asked] == [1, 1]

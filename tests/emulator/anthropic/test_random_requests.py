@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.request_types import ProviderFailure
 from tests.emulator.anthropic.request_factory import (
     BETA,
@@ -64,13 +64,13 @@ LEGAL = st.fixed_dictionaries(
     },
     optional={name: PARAMETERS[name] for name in ("stream", "thinking", "stop_sequences")},
 )
-ITEM: st.SearchStrategy[ReplyItem] = st.one_of(
+ITEM: st.SearchStrategy[FakeReplyItem] = st.one_of(
     TEXT.map(ReplyThought),
     TEXT.map(ReplyText),
     TEXT.map(ReplyRefusal),
     st.builds(ReplyCall, NAME, TEXT | st.just('{"a": 1}'), st.just("") | TEXT),
 )
-VALID_ITEM: st.SearchStrategy[ReplyItem] = st.one_of(
+VALID_ITEM: st.SearchStrategy[FakeReplyItem] = st.one_of(
     TEXT.map(ReplyThought),
     TEXT.map(ReplyText),
     TEXT.map(ReplyRefusal),

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.request_types import ProviderFailure
 from legato.emulator.token_budget import TokenBudget, cut_to_tokens, split_for_stream
 from legato.emulator.tokens import count_tokens
@@ -72,7 +72,7 @@ LEGAL = st.fixed_dictionaries(
     },
     optional={name: PARAMETERS[name] for name in ("stream", "n", "max_tokens", "stop", "functions", "seed", "service_tier", "store")},
 )
-ITEM: st.SearchStrategy[ReplyItem] = st.one_of(
+ITEM: st.SearchStrategy[FakeReplyItem] = st.one_of(
     TEXT.map(ReplyThought),
     TEXT.map(ReplyText),
     TEXT.map(ReplyRefusal),

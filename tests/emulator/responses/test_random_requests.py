@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.request_types import EmulatorRequest, ProviderFailure
 from tests.emulator.responses.adapter_client import NOW, PARAMETERS, TOOL, AdapterClient, decode_events, rebuild_output
 
@@ -88,7 +88,7 @@ BODIES = st.fixed_dictionaries(
 )
 ARGUMENTS = TEXT | st.just('{"input": "x"}')
 CALLS = st.builds(ReplyCall, st.sampled_from(["look_up", "sql", "no_such_tool", ""]), ARGUMENTS, st.sampled_from(["", "call_0"]))
-REPLY_ITEMS: st.SearchStrategy[ReplyItem] = (
+REPLY_ITEMS: st.SearchStrategy[FakeReplyItem] = (
     st.builds(ReplyThought, TEXT) | st.builds(ReplyText, st.text(max_size=200)) | CALLS | st.builds(ReplyRefusal, TEXT)
 )
 REPLIES = st.builds(FakeReply, st.lists(REPLY_ITEMS, max_size=4).map(tuple), st.sampled_from(["stop", "length", "content_filter"]))

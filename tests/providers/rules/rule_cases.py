@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from legato.emulator.fake_models.base import ReplyItem
+from legato.emulator.fake_models.base import FakeReplyItem
 
 FinishReason: TypeAlias = Literal["stop", "length"]
 
@@ -27,13 +27,13 @@ class SetupStep:
     kind: Literal["respond", "conversation", "delete", "expire", "lock"]
     name: str  # the name under which the result is saved, or the name of the result that it changes
     body: dict[str, Any] = field(default_factory=dict)
-    model_output: tuple[ReplyItem, ...] = ()
+    model_output: tuple[FakeReplyItem, ...] = ()
     finish_reason: FinishReason = "stop"
     account: str = ""  # empty: the account of the case's request
 
     @classmethod
     def respond(
-        cls, body: dict[str, Any], *model_output: ReplyItem, save_as: str, finish_reason: FinishReason = "stop", account: str = ""
+        cls, body: dict[str, Any], *model_output: FakeReplyItem, save_as: str, finish_reason: FinishReason = "stop", account: str = ""
     ) -> SetupStep:
         """Return the step of a legal request and its response, which is saved: `{r1.id}`, `{r1.output[0]}`, `{r1.content}` ..."""
         return cls("respond", save_as, body, model_output, finish_reason, account)

@@ -16,7 +16,7 @@ from legato.core.facts import Call, OutputText, Reasoning, Refusal, ReplyItem
 from legato.core.model_reply import ModelReply
 from legato.core.view import ModelRequest
 from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyRefusal, ReplyThought
-from legato.emulator.fake_models.base import ReplyItem as Spoken
+from legato.emulator.fake_models.base import FakeReplyItem as Spoken
 from legato.emulator.fake_models.base import ReplyText as Told
 from legato.errors import ModelFailed
 from legato.models.model import Emit, KeepsConversations, Model

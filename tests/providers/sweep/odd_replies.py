@@ -15,7 +15,7 @@ from legato.core.facts import Call, OutputText, Reasoning, Refusal
 from legato.core.messages import MessageInput, file, image
 from legato.core.model_reply import ModelReply
 from legato.core.view import ModelRequest
-from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.request_types import ApiReply, StreamEvent
 from legato.providers.rules.identifiers import sanitize_tool_name
 from legato.testing import ScriptedModel
@@ -31,7 +31,7 @@ ODD_NAMES = ("Größe der Wand", "a/b", "n" * 80, "handoff to nobody")
 
 def make_odd_reply(reply: ModelReply, dice: Random, request: ModelRequest, variant: FormatVariant) -> FakeReply:
     """Make an odd reply from a scripted one."""
-    items: list[ReplyItem] = []
+    items: list[FakeReplyItem] = []
     if dice.random() < 0.5:
         items.append(ReplyThought(f"thought {dice.randrange(1000)}"))
     refuses = dice.random() < 0.05
@@ -55,14 +55,14 @@ def make_odd_reply(reply: ModelReply, dice: Random, request: ModelRequest, varia
     return FakeReply(tuple(items), "content_filter" if finish == "stop" and dice.random() < 0.01 else finish)
 
 
-def _is_stopped(items: list[ReplyItem], variant: FormatVariant) -> bool:
+def _is_stopped(items: list[FakeReplyItem], variant: FormatVariant) -> bool:
     """Return True if a refusal ended the reply, as Anthropic's API has it."""
     return variant.api == "anthropic" and any(isinstance(item, ReplyRefusal) for item in items)
 
 
-def _make_odd_calls(call: Call, dice: Random, request: ModelRequest) -> list[ReplyItem]:
+def _make_odd_calls(call: Call, dice: Random, request: ModelRequest) -> list[FakeReplyItem]:
     name = dice.choice(ODD_NAMES) if dice.random() < 0.04 else sanitize_tool_name(call.tool)
-    uses: list[ReplyItem] = [ReplyCall(name, call.arguments, _make_odd_id(call.call_id, dice, request))]
+    uses: list[FakeReplyItem] = [ReplyCall(name, call.arguments, _make_odd_id(call.call_id, dice, request))]
     if dice.random() < 0.03:
         uses.append(uses[0])  # the same call again, with the same id
     return uses

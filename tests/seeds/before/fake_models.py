@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 
-from legato.emulator.fake_models.base import ModelPrompt, ReplyCall, ReplyItem, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReplyItem, ModelPrompt, ReplyCall, ReplyText, ReplyThought
 
 
-def reply_as_researchers(prompt: ModelPrompt) -> list[ReplyItem]:
+def reply_as_researchers(prompt: ModelPrompt) -> list[FakeReplyItem]:
     """Reply in seeds 000 and 001: a coordinator has a topic researched and summarised. Without the topic, one is made up."""
     instructions = find_instructions(prompt)
     topic = any(message.role == "user" and "Microsoft Agent Framework" in message.text for message in prompt.messages)
     replies = [message.text for message in prompt.messages if message.role == "assistant"]
     findings = sum(text.startswith("Finding") for text in replies)
     summaries = sum(text.startswith("Summary") for text in replies)
-    thought: list[ReplyItem] = [ReplyThought("Who should do this?")] if prompt.has_reasoning else []
+    thought: list[FakeReplyItem] = [ReplyThought("Who should do this?")] if prompt.has_reasoning else []
     if instructions.startswith("You are a coordinator."):
         if not findings:
             return [*thought, ReplyCall("handoff_to_research_agent")]
@@ -28,7 +28,7 @@ def reply_as_researchers(prompt: ModelPrompt) -> list[ReplyItem]:
     return [*thought, ReplyText(f"Summary of {findings} findings."), ReplyCall("handoff_to_coordinator")]
 
 
-def reply_as_bank(prompt: ModelPrompt) -> list[ReplyItem]:
+def reply_as_bank(prompt: ModelPrompt) -> list[FakeReplyItem]:
     """Reply in seeds 002 and 003: a coordinator hands over; the specialist looks the account up once for each question."""
     since = prompt.messages[max((place for place, heard in enumerate(prompt.messages) if heard.role == "user"), default=-1) + 1 :]
     tools = {tool.name for tool in prompt.tools}
@@ -40,7 +40,7 @@ def reply_as_bank(prompt: ModelPrompt) -> list[ReplyItem]:
     return [ReplyText(f"About {prompt.last_user_text!r}: the balance is 17.")]
 
 
-def reply_as_support(prompt: ModelPrompt) -> list[ReplyItem]:
+def reply_as_support(prompt: ModelPrompt) -> list[FakeReplyItem]:
     """Reply in seed 004: all three tools are called in one reply."""
     if prompt.messages and prompt.messages[-1].role == "tool":
         return [ReplyText("The check is done; nothing was cleaned up.")]
@@ -53,7 +53,7 @@ def reply_as_support(prompt: ModelPrompt) -> list[ReplyItem]:
     ]
 
 
-def reply_as_support_or_bank(prompt: ModelPrompt) -> list[ReplyItem]:
+def reply_as_support_or_bank(prompt: ModelPrompt) -> list[FakeReplyItem]:
     """Reply as the support desk or as the bank, depending on the instructions."""
     return reply_as_support(prompt) if "IT support" in find_instructions(prompt) else reply_as_bank(prompt)
 

@@ -41,7 +41,7 @@ def import_conversation(
     legato import checkpoints/55a8.json
     legato import checkpoints/55a8.json --store sqlite:desk.sqlite --session customer-42 --workflow desk
     """
-    from legato.compat.imports.reading import printable
+    from legato.compat.imports.untrusted_input import escape_unprintable
 
     kind = kind or _guess_kind(source)
     conversation = _read(source, kind, agent, of)
@@ -61,7 +61,7 @@ def import_conversation(
         write_json({"imported": bool(session), "agents": agents, "report": report})
         return
     typer.echo(str(report))
-    typer.echo(printable(f"  agents: {', '.join(agents) or 'none'}"))
+    typer.echo(escape_unprintable(f"  agents: {', '.join(agents) or 'none'}"))
     typer.echo(
         f"imported as session {session!r} of workflow {workflow!r}"
         if session
@@ -91,7 +91,7 @@ class _FormatMarkers(msgspec.Struct):
 
 
 def _guess_kind(source: Path) -> str:
-    from legato.compat.imports.reading import BOM, read_bytes, refused
+    from legato.compat.imports.untrusted_input import BOM, import_refusal, read_bytes
 
     data = read_bytes(source).removeprefix(BOM)
     if data.startswith(b"SQLite format 3\x00"):
@@ -101,9 +101,9 @@ def _guess_kind(source: Path) -> str:
     try:
         markers = msgspec.json.decode(data, type=_FormatMarkers)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise refused(f"{source.name} is neither JSON nor a SQLite file", found=str(error)) from None
+        raise import_refusal(f"{source.name} is neither JSON nor a SQLite file", found=str(error)) from None
     if not (markers.checkpoint_id or markers.schema):
-        raise refused(
+        raise import_refusal(
             f"{source.name} has an unknown format", expected="a checkpoint, a RunState, a list of messages or a SQLiteSession's file"
         )
     return "checkpoint" if markers.checkpoint_id else "run-state"

@@ -81,11 +81,11 @@ class FileOutcome:
 
 
 def _migrate_file(path: Path, covered: Mapping[str, frozenset[str]], write: bool) -> FileOutcome:
-    from legato.compat.migration import migrated, own_modules
+    from legato.compat.migration import migrate_program, own_modules
 
     try:
         source, encoding = _read_program(path)
-        migration = migrated(source, covered, own_modules(path, source))
+        migration = migrate_program(source, covered, own_modules(path, source))
         if write and migration.program != source:
             _replace_file(path, migration.program.encode(encoding))
     except BadInput as error:

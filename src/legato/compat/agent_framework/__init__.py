@@ -31,6 +31,7 @@ from legato.compat.agent_framework.events import (
     WorkflowRunResult,
     WorkflowRunState,
 )
+from legato.compat.agent_framework.facade_gaps import GAPS
 from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, ChatResponse, Message
 from legato.compat.agent_framework.middleware import (
     AgentMiddleware,
@@ -41,7 +42,6 @@ from legato.compat.agent_framework.middleware import (
     chat_middleware,
     function_middleware,
 )
-from legato.compat.agent_framework.mirroring import GAPS
 from legato.compat.agent_framework.options import (
     ChatOptions,
     FinishReason,

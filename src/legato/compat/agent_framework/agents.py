@@ -1,4 +1,4 @@
-"""Agents under the framework's names. May know: Legato's agents and sessions. Decides: what an agent of theirs is here.
+"""Agents under the framework's names.
 
 An agent holds its definition and a store. A conversation with one agent is a session in that store, named by an `AgentSession`.
 In a workflow, only the definition counts.
@@ -16,12 +16,12 @@ from legato.compat.agent_framework.clients import _ChatClient
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.contexts import AgentContext
 from legato.compat.agent_framework.events import ResponseStream
+from legato.compat.agent_framework.facade_gaps import check_arguments, mirrors
+from legato.compat.agent_framework.message_conversion import as_list, convert_input, convert_message, usage_details
 from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Message
 from legato.compat.agent_framework.middleware import AroundModels, AroundTools, MiddlewareTermination, of_kind, through
-from legato.compat.agent_framework.mirroring import mirrors, weigh
-from legato.compat.agent_framework.providers import AgentSession, ContextProvider, after_run, contributes, told_of_history
-from legato.compat.agent_framework.rendering import flat, said, shown, usage_details
-from legato.compat.agent_framework.requests import decide, found, requests_of
+from legato.compat.agent_framework.providers import AgentSession, ContextProvider, after_run, contributes, warn_about_history_providers
+from legato.compat.agent_framework.requests import decide, find_request, requests_from_session
 from legato.compat.agent_framework.tools import as_tool, needs_approval
 from legato.compat.agent_framework.updates import update_of
 from legato.compat.gaps import explain
@@ -66,7 +66,7 @@ class Agent:
         self.name = name
         self.description = description
         self.context_providers = [context_providers] if isinstance(context_providers, ContextProvider) else list(context_providers or ())
-        told_of_history(self.context_providers)
+        warn_about_history_providers(self.context_providers)
         self.middleware = [*(middleware or ()), *(self.client.middleware if isinstance(self.client, _ChatClient) else ())]
         self.agent_middleware = of_kind(self.middleware, "agent")
         hosted, usable = _split_tools(tools)
@@ -79,7 +79,7 @@ class Agent:
             description=description or "",
             output_type=output if isinstance(output, type) else str,
             context_providers=contributes(self, self.context_providers),
-            middleware=[*after_run(self, self.context_providers), *self._wraps(usable)],
+            middleware=[*after_run(self, self.context_providers), *self._list_middleware(usable)],
         )
         self.store: Store = store if store is not None else MemoryStore()
 
@@ -92,8 +92,8 @@ class Agent:
     async def __aexit__(self, *_: object) -> None:
         """Nothing: an agent holds no connection."""
 
-    def _wraps(self, tools: Sequence[Tool]) -> list[Middleware]:
-        """What wraps this agent's models and tools."""
+    def _list_middleware(self, tools: Sequence[Tool]) -> list[Middleware]:
+        """The middleware around this agent's models and tools."""
         chats, functions = of_kind(self.middleware, "chat"), of_kind(self.middleware, "function")
         return [
             *(each for each in self.middleware if isinstance(each, Middleware)),
@@ -121,10 +121,10 @@ class Agent:
 
         Without a session it is a conversation of its own, which is forgotten as soon as nothing in it waits for an approval.
         """
-        weigh("Agent.run", more)
+        check_arguments("Agent.run", more)
         named, kwargs = session or thread, function_invocation_kwargs or {}
         if self.agent_middleware:
-            spoken = [each if isinstance(each, Message) else Message("user", [each]) for each in flat(messages)]
+            spoken = [each if isinstance(each, Message) else Message("user", [each]) for each in as_list(messages)]
             updates = self._wrapped(AgentContext(self, spoken, named, stream, function_invocation_kwargs=kwargs))
         else:
             updates = self._updates(messages, named, stream, kwargs)
@@ -195,17 +195,17 @@ class Agent:
         if answers:
             await session.refresh()
             for asked, content in answers.items():
-                await decide(session, found(session, asked.removeprefix(f"{id}/")), content)
+                await decide(session, find_request(session, asked.removeprefix(f"{id}/")), content)
             run = session.resume(stream)
         else:
-            run = session.run(said(messages), stream)
+            run = session.run(convert_input(messages), stream)
         async for event in run:
             if (update := update_of(event)) is not None:
                 yield update
         result = await run
         if result.status == "failed":
             raise ModelFailed(result.error)
-        yield _Last(_whole(result))
+        yield _Last(_build_response(result))
         if named is None and result.status != "pending":
             await self.store.delete(id)
 
@@ -218,11 +218,13 @@ class _Last(AgentResponseUpdate):
         self.whole = whole
 
 
-def _whole(result: Result) -> AgentResponse:
-    """What a run of the session came to."""
+def _build_response(result: Result) -> AgentResponse:
+    """Return the framework's response for a finished run of the session."""
     session = result.session
-    asked = [replaced(each.data, f"{session.id}/{each.request_id}") for each in requests_of(session).values() if is_approval(each.data)]
-    new = [shown(message) for message in result.messages if message.role == "assistant"]
+    asked = [
+        replaced(each.data, f"{session.id}/{each.request_id}") for each in requests_from_session(session).values() if is_approval(each.data)
+    ]
+    new = [convert_message(message) for message in result.messages if message.role == "assistant"]
     return AgentResponse(
         messages=[*new, *([Message("assistant", asked)] if asked else [])],
         agent_id=session.workflow.agents[0],
@@ -249,7 +251,7 @@ def _response(updates: list[AgentResponseUpdate]) -> AgentResponse:
 
 def _answers(messages: Any) -> dict[str, Content]:
     """The answers to approval requests among what was handed to `run`."""
-    contents = [content for each in flat(messages) for content in (each.contents if isinstance(each, Message) else [each])]
+    contents = [content for each in as_list(messages) for content in (each.contents if isinstance(each, Message) else [each])]
     return {
         content.id: content
         for content in contents

@@ -1,4 +1,4 @@
-"""What programs import from `agent_framework.azure`."""
+"""The names that programs import from `agent_framework.azure`."""
 
 from legato.compat.agent_framework.clients import AzureOpenAIResponsesClient
 

@@ -1,4 +1,4 @@
-"""The handoff builder under the framework's names. May know: Legato's builder. Decides: how their calls become ours."""
+"""The handoff builder under the framework's names."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from legato.compat.agent_framework.agents import Agent, resolve_agent_id
 from legato.compat.agent_framework.checkpoints import CheckpointStorage
+from legato.compat.agent_framework.facade_gaps import mirrors
+from legato.compat.agent_framework.message_conversion import convert_message
 from legato.compat.agent_framework.messages import Message
-from legato.compat.agent_framework.mirroring import mirrors
-from legato.compat.agent_framework.rendering import shown
 from legato.compat.agent_framework.workflow import Workflow
 from legato.core.messages import Message as NativeMessage
 from legato.errors import BuildError
@@ -41,7 +41,7 @@ class HandoffBuilder:
         self.participants(participants or ())
 
     def participants(self, participants: Sequence[Agent]) -> HandoffBuilder:
-        """Who takes part; the first speaks first unless `with_start_agent` says otherwise."""
+        """Set the agents of the workflow; the first one starts unless `with_start_agent` names another."""
         for agent in participants:
             if not isinstance(agent, Agent):
                 raise BuildError("a participant is an Agent", found=repr(agent)[:80], do="make it with client.as_agent(...)")
@@ -65,7 +65,7 @@ class HandoffBuilder:
         return self
 
     def enable_return_to_previous(self, enabled: bool = True) -> HandoffBuilder:
-        """Who gets the user's next message: the agent that last had control, or (False) the start agent."""
+        """Send the user's next message to the agent that last had control, or (False) to the start agent."""
         self._native.with_next_turn("sticky" if enabled else "start")
         return self
 
@@ -84,13 +84,13 @@ class HandoffBuilder:
         """A function of the conversation's messages that says when it is over."""
 
         async def over(messages: list[NativeMessage]) -> bool:
-            return bool(await call_user_code(termination_condition, [shown(message) for message in messages]))
+            return bool(await call_user_code(termination_condition, [convert_message(message) for message in messages]))
 
         self._native.with_termination_condition(over)
         return self
 
     def with_checkpointing(self, checkpoint_storage: CheckpointStorage) -> HandoffBuilder:
-        """Where conversations live."""
+        """Set the storage of the conversations."""
         if not isinstance(checkpoint_storage, CheckpointStorage):
             raise BuildError(
                 "with_checkpointing takes a checkpoint storage of legato.compat.agent_framework",

@@ -1,4 +1,4 @@
-"""Checkpoint storages over Legato's stores. May know: stores. Decides: what a checkpoint is.
+"""Checkpoint storages over Legato's stores.
 
 A checkpoint is a position of a ledger, written "<session>@<position>". It is not saved: it is there because the facts before it are, and
 what it tells is computed from them.
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from legato.compat.agent_framework.events import WorkflowEvent
-from legato.compat.agent_framework.mirroring import mirrors
-from legato.compat.agent_framework.requests import requests_told_by
+from legato.compat.agent_framework.facade_gaps import mirrors
+from legato.compat.agent_framework.requests import requests_from_state
 from legato.compat.gaps import explain
 from legato.core.facts import AnyFact, Decided, MessageReceived, Opened
 from legato.core.state import fold
@@ -61,8 +61,8 @@ class WorkflowCheckpoint:
 
     @property
     def previous_checkpoint_id(self) -> CheckpointID | None:
-        """Where people had their turn before that, in this branch."""
-        before = [at for at in _rests(self.facts) if at < self.iteration_count]
+        """The checkpoint of the idle position before this one, in this branch."""
+        before = [at for at in _find_idle_positions(self.facts) if at < self.iteration_count]
         return checkpoint_id_of(self.session_id, before[-1]) if before else None
 
     @property
@@ -75,8 +75,8 @@ class WorkflowCheckpoint:
 
     @property
     def pending_request_info_events(self) -> dict[str, WorkflowEvent]:
-        """What was asked there, by id: the user's turn, or calls that wait for approval. `run(checkpoint_id=...)` asks it again."""
-        return requests_told_by(fold(self.facts[: self.iteration_count], self.session_id))
+        """The pending requests by id: the user's turn, or calls that wait for approval. `run(checkpoint_id=...)` emits them again."""
+        return requests_from_state(fold(self.facts[: self.iteration_count], self.session_id))
 
     def to_dict(self) -> dict[str, Any]:
         told = ("workflow_name", "checkpoint_id", "previous_checkpoint_id", "timestamp", "iteration_count", "metadata")
@@ -96,13 +96,13 @@ class CheckpointStorage:
         for info in reversed(await self.store.list(ALL)):
             facts = await self.store.read(info.ledger)
             if any(isinstance(fact, Opened) and fact.workflow == workflow_name for fact in facts):
-                listed += [WorkflowCheckpoint(info.ledger, at, facts) for at in [*_rests(facts), len(facts)]]
+                listed += [WorkflowCheckpoint(info.ledger, at, facts) for at in [*_find_idle_positions(facts), len(facts)]]
         if not listed:
-            self._found_nothing(workflow_name)
+            self._warn_about_foreign_files(workflow_name)
         return listed
 
-    def _found_nothing(self, workflow_name: str) -> None:
-        """There is nothing to say of it where nothing else could have been meant."""
+    def _warn_about_foreign_files(self, workflow_name: str) -> None:
+        """Do nothing: only a folder can hold files of the original framework."""
 
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[CheckpointID]:
         return [each.checkpoint_id for each in await self.list_checkpoints(workflow_name=workflow_name)]
@@ -151,8 +151,8 @@ class FileCheckpointStorage(CheckpointStorage):
         assert isinstance(self.store, SQLiteStore)
         return Path(self.store.path).parent
 
-    def _found_nothing(self, workflow_name: str) -> None:
-        """What the original framework wrote lies beside it, perhaps."""
+    def _warn_about_foreign_files(self, workflow_name: str) -> None:
+        """Warn if the folder has checkpoint files that the original framework wrote."""
         if theirs := sorted(self.storage_path.glob("*.json")):
             explain(f"{theirs[0]}, which the framework itself wrote,", self._bring(theirs[0], workflow_name))
 
@@ -171,7 +171,7 @@ def no_such(checkpoint_id: CheckpointID, facts: int) -> BadInput:
     return BadInput(f"there is no checkpoint {checkpoint_id!r}", found=f"a conversation of {facts} facts in this storage")
 
 
-def _rests(facts: Sequence[AnyFact]) -> list[int]:
-    """Where people had their turn: before each of their messages and answers. What a fork shares is its parent's."""
+def _find_idle_positions(facts: Sequence[AnyFact]) -> list[int]:
+    """Return the positions before each message and answer of a user. Positions that a fork shares belong to its parent."""
     begins = max(at for at, fact in enumerate(facts) if isinstance(fact, Opened))
     return [at for at, fact in enumerate(facts) if at > begins + 1 and isinstance(fact, (MessageReceived, Decided))]

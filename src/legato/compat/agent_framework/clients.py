@@ -1,4 +1,4 @@
-"""Chat clients under the framework's names. May know: Legato's models. Decides: which model a client and its options are.
+"""Chat clients under the framework's names.
 
 A client holds what is needed to make a model, and nothing of any conversation.
 """
@@ -12,7 +12,7 @@ from functools import partial
 from types import GenericAlias, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from legato.compat.agent_framework.mirroring import mirrors
+from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.compat.gaps import explain
 from legato.errors import BadInput
 from legato.models import AzureOpenAIResponses, OpenAIChat, OpenAIResponses
@@ -61,7 +61,7 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @mirrors("ChatClient")
 class _ChatClient:
-    """What all clients share: they make models, and agents that use them."""
+    """The common part of all clients: they make models, and agents that use them."""
 
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `OpenAIChatClient[OpenAIChatOptions]`, as programs annotate it
 

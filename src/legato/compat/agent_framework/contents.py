@@ -1,6 +1,6 @@
-"""The pieces of messages under the framework's names. May know: nothing of Legato. Decides: what a piece may say.
+"""The parts of messages under the framework's names.
 
-All of these are renderings: made from the ledger when something is shown, read once when something is said, and kept by nobody.
+All of these are renderings: made from the ledger for output, read once as input, and stored nowhere.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
-from legato.compat.agent_framework.mirroring import mirrors
+from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.errors import BadInput
 
 
@@ -100,7 +100,7 @@ class Content:
         return value if isinstance(value, dict) else {"raw": self.arguments}
 
     def to_dict(self, **_: Any) -> dict[str, Any]:
-        """What it says, without what it does not say."""
+        """Return the fields that are set."""
         said = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("raw_representation", "function_call")}
         called = {"function_call": self.function_call.to_dict()} if self.function_call else {}
         empty: tuple[Any, ...] = (None, False, {})
@@ -108,7 +108,7 @@ class Content:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Content:
-        """What `to_dict` wrote; `BadInput` for what no content here says."""
+        """Read the output of `to_dict`; `BadInput` for a content of an unknown shape."""
         known = {each.name for each in fields(cls)}
         given = {name: value for name, value in data.items() if value is not None}
         if unknown := sorted(given.keys() - known):
@@ -118,5 +118,5 @@ class Content:
         return cls(**given)
 
     def has_top_level_media_type(self, top_level_media_type: str) -> bool:
-        """Whether it is an "image", a "text", an "audio", ..."""
+        """Return True if the media type is an "image", a "text", an "audio", ..."""
         return (self.media_type or "").partition("/")[0].lower() == top_level_media_type.lower()

@@ -1,4 +1,4 @@
-"""What middleware and tools of theirs are given. May know: messages and sessions of theirs. Decides: what they may look at and set."""
+"""The contexts that the framework's middleware and tools are called with."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.compat.agent_framework.messages import AgentResponse, ChatResponse, Message
-from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.providers import AgentSession
 
 
@@ -68,7 +68,7 @@ class ChatContext:
 
     @property
     def chat_client(self) -> Any:
-        """What it was called before."""
+        """The earlier name of `client`."""
         return self.client
 
 
@@ -87,7 +87,7 @@ class AgentContext:
 
     @property
     def is_streaming(self) -> bool:
-        """What it was called before."""
+        """The earlier name of `stream`."""
         return self.stream
 
     @property

@@ -1,4 +1,4 @@
-"""What a workflow tells while it runs, under the framework's names. May know: nothing of Legato. Decides: what an event looks like."""
+"""The events of a running workflow, under the framework's names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import GenericAlias
 from typing import Any, ClassVar, Generic, TypeVar
 
-from legato.compat.agent_framework.mirroring import mirrors
+from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.errors import BadInput
 
 T = TypeVar("T")
@@ -16,7 +16,7 @@ F = TypeVar("F")
 
 
 class WorkflowRunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     STARTED = "STARTED"
     IN_PROGRESS = "IN_PROGRESS"
@@ -90,7 +90,7 @@ class WorkflowEvent:
 
     @property
     def response_type(self) -> Any:
-        """What answers it: `list[Message]` the user's turn, `Content` an approval."""
+        """The type of the answer: `list[Message]` for the user's turn, `Content` for an approval."""
         self._of_request(self._request_id)
         return self._response_type
 
@@ -133,7 +133,7 @@ class WorkflowRunResult(list[WorkflowEvent]):
 
 @mirrors("ResponseStream")
 class ResponseStream(Generic[T, F]):
-    """What comes, as it comes; `get_final_response()` gives the whole, and goes on to the end if nobody has."""
+    """Updates as they arrive. `get_final_response()` reads the rest of the stream and returns the complete response."""
 
     def __init__(self, coming: AsyncIterator[T], finish: Callable[[list[T]], F]) -> None:
         self._coming = coming
@@ -142,7 +142,7 @@ class ResponseStream(Generic[T, F]):
 
     @property
     def updates(self) -> list[T]:
-        """What has come so far."""
+        """The updates that have arrived so far."""
         return list(self._came)
 
     def __aiter__(self) -> ResponseStream[T, F]:

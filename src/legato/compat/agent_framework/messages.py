@@ -1,4 +1,4 @@
-"""Messages and responses under the framework's names. May know: contents. Decides: what a message, an answer and a piece of one are."""
+"""Messages and responses under the framework's names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from types import GenericAlias
 from typing import Any, ClassVar
 
 from legato.compat.agent_framework.contents import Content
-from legato.compat.agent_framework.mirroring import mirrors
+from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.errors import BadInput
 
 
 @mirrors("Message")
 class Message:
-    """Who said what: `role`, `contents`, `author_name`, `text`.
+    """One message with its author: `role`, `contents`, `author_name`, `text`.
 
     >>> Message("user", ["Hello"]).text
     'Hello'
@@ -55,7 +55,7 @@ class Message:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Message:
-        """What `to_dict` wrote. As it is with all messages, what agents said before is the ledger's: only a user's can be said."""
+        """Read the output of `to_dict`. Only a user's message can be used as input: the ledger has the agents' messages."""
         return cls(data.get("role", "user"), data.get("contents"), text=data.get("text"), author_name=data.get("author_name"))
 
     @classmethod
@@ -77,7 +77,7 @@ class Message:
 @mirrors("AgentResponse")
 @dataclass(kw_only=True)
 class AgentResponse:
-    """What an agent answered. `user_input_requests` are the approvals that it waits for; `value` its output, where it has a type."""
+    """An agent's response. `user_input_requests` are the approvals that it waits for; `value` is its output, if it has a type."""
 
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `AgentResponse[Weather]`, as programs annotate it
 
@@ -130,7 +130,7 @@ class AgentResponse:
 
 @dataclass(kw_only=True)
 class ChatResponse(AgentResponse):
-    """What a model replied, as chat middleware sees it: words, and the calls that it asks for."""
+    """A model's reply as chat middleware sees it: text, and the calls that it asks for."""
 
     model: str | None = None
 

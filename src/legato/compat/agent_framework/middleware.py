@@ -1,4 +1,4 @@
-"""Middleware under the framework's names, run by Legato's. May know: `legato.Middleware`. Decides: what it may see and change.
+"""Middleware under the framework's names, run by Legato's.
 
 Function middleware wraps tools and chat middleware wraps models, wherever the agent works. Agent middleware wraps `agent.run`. None of
 them can change what the ledger has recorded, or what follows from it: a call's arguments, and what a model is sent.
@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.contexts import AgentContext, ChatContext, FunctionInvocationContext
+from legato.compat.agent_framework.message_conversion import convert_message, pieces_of, usage_details
 from legato.compat.agent_framework.messages import AgentResponse, ChatResponse, Message
 from legato.compat.agent_framework.providers import AgentSession
-from legato.compat.agent_framework.rendering import pieces_of, shown, usage_details
 from legato.compat.gaps import explain
 from legato.core.facts import NO_USAGE, Call, OutputText, Refusal
 from legato.core.view import ModelRequest
@@ -84,8 +84,8 @@ def _marked(function: Callable[..., Any], kind: Kind) -> Callable[..., Any]:
     return function
 
 
-def kind_of(given: Any) -> Kind:
-    """What a middleware of theirs wraps; `BadInput` if that cannot be told, for what it guards would stand open."""
+def find_middleware_kind(given: Any) -> Kind:
+    """Return the kind of a middleware. `BadInput` if it cannot be told: a guard of unknown kind would guard nothing."""
     for base, kind in ((AgentMiddleware, "agent"), (ChatMiddleware, "chat"), (FunctionMiddleware, "function")):
         if isinstance(given, base):
             return kind  # type: ignore[return-value]  # a tuple's literals are seen as text
@@ -110,7 +110,7 @@ def _annotated(function: Callable[..., Any]) -> Kind | None:
 
 def of_kind(given: Sequence[Any], kind: Kind) -> list[Any]:
     """Those of theirs that wrap this, in order."""
-    return [each for each in given if not isinstance(each, Middleware) and kind_of(each) == kind]
+    return [each for each in given if not isinstance(each, Middleware) and find_middleware_kind(each) == kind]
 
 
 async def through(chain: Sequence[Any], context: Any, innermost: Callable[[], Awaitable[None]]) -> None:
@@ -172,12 +172,12 @@ class AroundModels(Middleware):
         self._client = client
 
     async def around_model(self, request: ModelRequest, proceed: Callable[[ModelRequest], Awaitable[ModelReply]]) -> ModelReply:
-        context = ChatContext(self._client, _asked(request), _options(request), AgentSession(session_id=request.session_id))
+        context = ChatContext(self._client, _convert_messages(request), _options(request), AgentSession(session_id=request.session_id))
         reply: ModelReply | None = None
 
         async def ask() -> None:
             nonlocal reply
-            if context.messages != _asked(request) or context.options != _options(request):
+            if context.messages != _convert_messages(request) or context.options != _options(request):
                 raise ModelFailed(
                     "chat middleware changed what the model is sent, which follows from the ledger; nothing was sent. "
                     "Write a ContextProvider that adds to it: what that adds is recorded"
@@ -194,8 +194,8 @@ class AroundModels(Middleware):
         return _replaced(context.result, reply)
 
 
-def _asked(request: ModelRequest) -> list[Message]:
-    return [shown(message) for message in request.messages]
+def _convert_messages(request: ModelRequest) -> list[Message]:
+    return [convert_message(message) for message in request.messages]
 
 
 def _options(request: ModelRequest) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Types that programs annotate with, under the framework's names: dicts and text. May know: nothing. Decides: nothing."""
+"""Types that programs annotate with, under the framework's names: dicts and text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FinishReason = str
 
 
 class Role(StrEnum):
-    """Who speaks. The word does as well: `Role.USER == "user"`."""
+    """The author's role. Plain text works as well: `Role.USER == "user"`."""
 
     SYSTEM = "system"
     USER = "user"
@@ -22,14 +22,14 @@ class Role(StrEnum):
 
 
 class ToolMode(TypedDict, total=False):
-    """Whether a model is to call tools, and which."""
+    """The model's tool choice: none, any, or a named tool."""
 
     mode: Literal["auto", "required", "none"]
     required_function_name: str
 
 
 class UsageDetails(TypedDict, total=False):
-    """What was used."""
+    """Counted tokens."""
 
     input_token_count: int
     output_token_count: int
@@ -38,7 +38,7 @@ class UsageDetails(TypedDict, total=False):
 
 
 class ChatOptions(TypedDict, Generic[T], total=False):
-    """What `default_options` may have. What Legato has no name for goes to the provider as it is."""
+    """The keys of `default_options`. Keys that Legato does not know go to the provider unchanged."""
 
     model: str
     temperature: float
@@ -63,7 +63,7 @@ OpenAIChatOptions = OpenAIChatCompletionOptions = OpenAIResponsesOptions = ChatO
 
 @runtime_checkable
 class SupportsAgentRun(Protocol):
-    """What is asked like an agent: an `Agent`, a `WorkflowAgent`."""
+    """Any object that runs like an agent: an `Agent`, a `WorkflowAgent`."""
 
     id: str
     name: str | None

@@ -1,4 +1,4 @@
-"""What programs import from `agent_framework.orchestrations`."""
+"""The names that programs import from `agent_framework.orchestrations`."""
 
 from legato.compat.agent_framework.builder import HandoffBuilder, TerminationCondition
 from legato.compat.agent_framework.events import HandoffSentEvent

@@ -1,7 +1,7 @@
-"""Context providers under the framework's names. May know: Legato's context providers. Decides: what one may contribute.
+"""Context providers under the framework's names.
 
-A provider contributes instructions and messages to what surrounds an agent's turn. History is the ledger's: a history provider is
-accepted and never asked; one with methods of its own is refused, because they would not be called.
+A provider contributes instructions and messages to an agent's turn context. The ledger owns the history: a history provider is accepted
+and never called; one with methods of its own is refused, because they would not be called.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from legato.compat.agent_framework.facade_gaps import mirrors
+from legato.compat.agent_framework.message_conversion import convert_message
 from legato.compat.agent_framework.messages import AgentResponse, Message
-from legato.compat.agent_framework.mirroring import mirrors
-from legato.compat.agent_framework.rendering import shown
 from legato.compat.gaps import explain
 from legato.core.facts import Call, OutputText, Refusal
 from legato.core.messages import Message as NativeMessage
@@ -53,7 +53,7 @@ class AgentSession:
 
 @mirrors("SessionContext")
 class SessionContext:
-    """What a provider is given before a turn, to add to."""
+    """The object that a provider adds instructions and messages to before a turn."""
 
     def __init__(self, *, session_id: str | None = None, input_messages: list[Message] | None = None, **_: Any) -> None:
         self.session_id = session_id
@@ -135,7 +135,7 @@ def _contributor(agent: Any, provider: ContextProvider) -> Callable[[Turn], Awai
 def _context(session_id: str, messages: Sequence[NativeMessage]) -> SessionContext:
     """A context whose input is what the user said last; what came before is the ledger's."""
     users = [message for message in messages if message.role == "user" and not message.synthetic]
-    return SessionContext(session_id=session_id, input_messages=[shown(message) for message in users[-1:]])
+    return SessionContext(session_id=session_id, input_messages=[convert_message(message) for message in users[-1:]])
 
 
 class AfterRun(Middleware):
@@ -164,8 +164,8 @@ def after_run(agent: Any, providers: Sequence[ContextProvider]) -> list[Middlewa
     return [AfterRun(agent, asked)] if any(type(each).after_run is not ContextProvider.after_run for each in asked) else []
 
 
-def told_of_history(providers: Sequence[ContextProvider]) -> None:
-    """Say of each history provider that it owns no history here. `BuildError` for one with methods of its own, which nobody would call."""
+def warn_about_history_providers(providers: Sequence[ContextProvider]) -> None:
+    """Warn that history providers own no history here. `BuildError` for one with methods of its own: they would never be called."""
     for each in providers:
         name, known = type(each).__name__, isinstance(each, HistoryProvider)
         ignored = [method for method in (_OF_HISTORY if known else _BEFORE_1_0) if _has_its_own(each, method)]

@@ -1,4 +1,4 @@
-"""What people are asked, under the framework's names. May know: sessions. Decides: how a question is shown and its answer recorded.
+"""Requests to people, under the framework's names.
 
 A request is computed from the ledger whenever it is shown or answered, so it costs nothing to keep. Its id is made from positions (and,
 for a call, from its arguments), so it is the same in every process, after every restore and in every fork.
@@ -29,7 +29,7 @@ class HandoffAgentUserRequest:
 
     @staticmethod
     def create_response(response: str | list[str] | Message | list[Message]) -> list[Message]:
-        """What the user says."""
+        """Return a user's input as the answer to this request."""
         given = response if isinstance(response, list) else [response]
         return [each if isinstance(each, Message) else Message("user", [each]) for each in given]
 
@@ -39,24 +39,24 @@ class HandoffAgentUserRequest:
         return []
 
 
-def requests_of(session: Session) -> dict[str, WorkflowEvent]:
-    """What a session that rests asks, by id."""
+def requests_from_session(session: Session) -> dict[str, WorkflowEvent]:
+    """Return the pending requests of an idle session, by id."""
     if session.status == "waiting":
         agent = find_active_agent(session.state, session.workflow.definition.graph)
         return {(event := _users_turn(session.state, agent)).request_id: event}
-    return {(event := question(each, session.state.ledger_id)).request_id: event for each in session.pending}
+    return {(event := render_request(each, session.state.ledger_id)).request_id: event for each in session.pending}
 
 
-def requests_told_by(state: State) -> dict[str, WorkflowEvent]:
-    """What a state asks as far as the ledger alone can tell: whose turn it is, what waits for approval, what has no known outcome.
+def requests_from_state(state: State) -> dict[str, WorkflowEvent]:
+    """Return the pending requests that the ledger alone shows: the user's turn, approvals, calls of unknown outcome.
 
-    What only a definition knows (a limit, a deferred tool), or another ledger (of an agent that works as a tool), is asked when the
-    conversation is gone on with.
+    A request that depends on a definition (a limit, a deferred tool) or on another ledger (of an agent that works as a tool) is emitted
+    when the conversation continues.
     """
     now, pending = derive_status_and_requests(state, WorkflowGraph(name="", agents={}, start=""))
     if now == "waiting":
         return {(event := _users_turn(state, state.active_agent)).request_id: event}
-    return {(event := question(each, state.ledger_id)).request_id: event for each in pending}
+    return {(event := render_request(each, state.ledger_id)).request_id: event for each in pending}
 
 
 def _users_turn(state: State, agent: str) -> WorkflowEvent:
@@ -68,8 +68,8 @@ def _users_turn(state: State, agent: str) -> WorkflowEvent:
     return WorkflowEvent("request_info", request, request_id=f"user-{last}", source_executor_id=agent, response_type=list[Message])
 
 
-def question(asked: Pending, ledger: str) -> WorkflowEvent:
-    """What a ledger's conversation asks, as an event."""
+def render_request(asked: Pending, ledger: str) -> WorkflowEvent:
+    """Return a pending request of a session as an event."""
     # Without the name of this ledger: a fork asks the same. A question out of another one (an agent that works as a tool) keeps its name.
     id = asked.id.removeprefix(f"{ledger[:8]}-")
     call_id = str(asked.call) if id != asked.id else asked.id
@@ -84,10 +84,10 @@ def question(asked: Pending, ledger: str) -> WorkflowEvent:
     return WorkflowEvent("request_info", data, request_id=id, source_executor_id=asked.agent, response_type=answers)
 
 
-def found(session: Session, id: str) -> Pending:
+def find_request(session: Session, id: str) -> Pending:
     """The pending request of this id, as the ledger has it now."""
     for asked in session.pending:
-        if question(asked, session.state.ledger_id).request_id == id:
+        if render_request(asked, session.state.ledger_id).request_id == id:
             return asked
     raise not_pending(session, id)
 
@@ -95,7 +95,7 @@ def found(session: Session, id: str) -> Pending:
 def not_pending(session: Session, id: str) -> NotPending:
     return NotPending(
         f"{id!r} is not pending: answered already, overtaken, or never asked in this conversation",
-        found=f"pending: {', '.join(requests_of(session)) or 'nothing'}",
+        found=f"pending: {', '.join(requests_from_session(session)) or 'nothing'}",
         do="nothing was changed; run from the newest checkpoint to see what is asked",
     )
 

@@ -1,4 +1,4 @@
-"""Tools under the framework's names. May know: functions and their signatures. Decides: how a function of theirs is a tool of ours."""
+"""Tools under the framework's names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import Field
 
 from legato.compat.agent_framework.contexts import FunctionInvocationContext
-from legato.compat.agent_framework.mirroring import weigh
-from legato.compat.agent_framework.not_here import MCP
+from legato.compat.agent_framework.facade_gaps import check_arguments
 from legato.compat.agent_framework.providers import AgentSession
+from legato.compat.agent_framework.unsupported import MCP
 from legato.errors import BadInput
 from legato.tools import Tool, ToolContext
 from legato.tools import tool as native_tool
@@ -37,7 +37,7 @@ def tool(
     """
     scope = dict(sys._getframe(1).f_locals)
     wanted = needs_approval(approval_mode)
-    weigh("tool", more)
+    check_arguments("tool", more)
 
     def make(body: Callable[..., Any]) -> Tool:
         made: Tool = native_tool(name=name, description=description, needs_approval=wanted)(as_written_here(body, scope))
@@ -47,7 +47,7 @@ def tool(
 
 
 def needs_approval(approval_mode: str | None) -> bool:
-    """What an approval mode says."""
+    """Translate an approval mode."""
     if approval_mode not in (None, "always_require", "never_require"):
         raise BadInput('approval_mode is "always_require" or "never_require"', found=repr(approval_mode))
     return approval_mode == "always_require"

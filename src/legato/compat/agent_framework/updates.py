@@ -1,4 +1,4 @@
-"""Legato's events as the framework's updates. May know: both. Decides: what of a turn is shown while it is made."""
+"""Legato's events as the framework's updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workflow under the framework's names. May know: Legato's workflows and sessions. Decides: which of them a `run` is.
+"""The workflow under the framework's names.
 
 Theirs holds a conversation; this one holds the *name* of one, and a store. Everything else is read from the ledger, so an object that is
 made anew from the same store and a checkpoint goes on exactly where this one stands.
@@ -19,10 +19,17 @@ from legato.compat.agent_framework.events import (
     WorkflowRunResult,
     WorkflowRunState,
 )
+from legato.compat.agent_framework.facade_gaps import check_arguments, mirrors
+from legato.compat.agent_framework.message_conversion import convert_input, convert_message
 from legato.compat.agent_framework.messages import AgentResponse, Message
-from legato.compat.agent_framework.mirroring import mirrors, weigh
-from legato.compat.agent_framework.rendering import said, shown
-from legato.compat.agent_framework.requests import HandoffAgentUserRequest, check_answer, decide, found, not_pending, requests_of
+from legato.compat.agent_framework.requests import (
+    HandoffAgentUserRequest,
+    check_answer,
+    decide,
+    find_request,
+    not_pending,
+    requests_from_session,
+)
 from legato.compat.agent_framework.updates import update_of
 from legato.errors import BadInput, ModelFailed
 from legato.runtime.clock import new_id
@@ -61,7 +68,7 @@ class Workflow:
 
     @property
     def id(self) -> str:
-        """What tells this workflow from another that was built alike: its conversation."""
+        """The unique name of this workflow: its conversation's id. Two workflows that were built alike have different ones."""
         return self.session_id
 
     @property
@@ -95,7 +102,7 @@ class Workflow:
         `checkpoint_id`: the newest point of a conversation goes on in it; an older one, or one that was gone on from, goes on in a fork of
         its own. With neither message nor responses, what is owed is done and what is pending is shown again.
         """
-        weigh("Workflow.run", {"tools": tools, "client_kwargs": client_kwargs})
+        check_arguments("Workflow.run", {"tools": tools, "client_kwargs": client_kwargs})
         if message is not None and responses is not None:
             raise BadInput("a run says something or answers requests, not both", do="pass message or responses")
         if message is None and responses is None and checkpoint_id is None and session_id is None:
@@ -122,7 +129,7 @@ class Workflow:
         return self.run(responses=responses, **more)
 
     async def get_last_checkpoint_id(self) -> str | None:
-        """Where the conversation stands now; None if nothing was said."""
+        """Return the newest checkpoint of the conversation; None if it has no messages."""
         session = await self.session().refresh()
         return checkpoint_id_of(session.id, session.state.length) if session.state.length else None
 
@@ -144,15 +151,15 @@ class Workflow:
         session = self.session(context)
         run: Run | None
         if responses is not None:
-            run = await _answered(session, responses, stream)
+            run = await _record_answers(session, responses, stream)
         else:
-            run = session.run(said(message), stream) if message is not None else session.resume(stream)
-        if run is None:  # nothing more: nobody is asked again, and there is nothing to record
+            run = session.run(convert_input(message), stream) if message is not None else session.resume(stream)
+        if run is None:  # nothing more: no request is left, and there is nothing to record
             yield _transcript(session)
             yield _status(WorkflowRunState.IDLE)
             return
         async for event in run:
-            for each in _told(event, session, stream):
+            for each in _convert_event(event, session, stream):
                 yield each
         if session.status == "failed":
             raise ModelFailed(session.error, do="the conversation is kept: run again with its newest checkpoint")
@@ -167,25 +174,25 @@ class Workflow:
         self.session_id = id if position == length else (await session.fork(position)).id
 
 
-async def _answered(session: Session, responses: Mapping[str, Any], stream: bool) -> Run | None:
+async def _record_answers(session: Session, responses: Mapping[str, Any], stream: bool) -> Run | None:
     """Record answers, and go on; None if the user has nothing more to say. If one of them answers nothing, none is recorded."""
     await session.refresh()
-    asked = requests_of(session)
+    asked = requests_from_session(session)
     for id in responses:
         if id not in asked:
             raise not_pending(session, id)
     for id, value in responses.items():
         if isinstance(asked[id].data, HandoffAgentUserRequest):
             messages = HandoffAgentUserRequest.create_response(value)
-            return session.run(said(messages), stream) if messages else None
+            return session.run(convert_input(messages), stream) if messages else None
     for id, value in responses.items():
-        check_answer(found(session, id), value)
+        check_answer(find_request(session, id), value)
     for id, value in responses.items():
-        await decide(session, found(session, id), value)
+        await decide(session, find_request(session, id), value)
     return session.resume(stream)
 
 
-def _told(event: Event, session: Session, stream: bool) -> Iterator[WorkflowEvent]:
+def _convert_event(event: Event, session: Session, stream: bool) -> Iterator[WorkflowEvent]:
     """The events of theirs that one of ours is."""
     data = event.data
     match event.type:
@@ -201,7 +208,7 @@ def _told(event: Event, session: Session, stream: bool) -> Iterator[WorkflowEven
         case "handoff_sent":
             yield WorkflowEvent("handoff_sent", HandoffSentEvent(data.source, data.target), executor_id=data.source)
         case "status":
-            yield from requests_of(session).values()
+            yield from requests_from_session(session).values()
             if data == "terminated":
                 yield _transcript(session)
             if data == "failed":
@@ -210,7 +217,7 @@ def _told(event: Event, session: Session, stream: bool) -> Iterator[WorkflowEven
 
 
 def _transcript(session: Session) -> WorkflowEvent:
-    return WorkflowEvent("output", [shown(message) for message in session.messages])
+    return WorkflowEvent("output", [convert_message(message) for message in session.messages])
 
 
 def _status(state: WorkflowRunState) -> WorkflowEvent:

@@ -1,4 +1,4 @@
-"""A workflow as one agent. May know: the workflow facade. Decides: how requests travel in messages."""
+"""A workflow as one agent: requests travel in messages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.events import ResponseStream, WorkflowEvent
+from legato.compat.agent_framework.facade_gaps import mirrors
+from legato.compat.agent_framework.message_conversion import as_list
 from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Message
-from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.providers import AgentSession
-from legato.compat.agent_framework.rendering import flat
 from legato.compat.agent_framework.workflow import Workflow
 
 
@@ -86,13 +86,13 @@ class WorkflowAgent:
             if event.type == "output" and isinstance(event.data, AgentResponseUpdate):
                 yield event.data
             elif event.type == "request_info":
-                yield AgentResponseUpdate(contents=[_asked(event)], author_name=event.source_executor_id)
+                yield AgentResponseUpdate(contents=[_render_request(event)], author_name=event.source_executor_id)
 
     def _response(self, updates: list[AgentResponseUpdate]) -> AgentResponse:
         return AgentResponse.from_updates(updates, agent_id=self.id)
 
 
-def _asked(event: WorkflowEvent) -> Content:
+def _render_request(event: WorkflowEvent) -> Content:
     if isinstance(event.data, Content):
         return event.data
     arguments = RequestInfoFunctionArgs(event.request_id, event).to_dict()
@@ -102,7 +102,7 @@ def _asked(event: WorkflowEvent) -> Content:
 def _answers(messages: Any) -> dict[str, Any]:
     """The answers to requests among what was handed to `run`, by id."""
     answers: dict[str, Any] = {}
-    for each in flat(messages):
+    for each in as_list(messages):
         for content in each.contents if isinstance(each, Message) else [each]:
             if isinstance(content, Content) and content.type == "function_approval_response" and content.id:
                 answers[content.id] = content

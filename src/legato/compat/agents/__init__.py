@@ -9,8 +9,8 @@ from openai import AsyncOpenAI
 
 from legato.compat import MeansNothingHere
 from legato.compat.agents.agent import Agent, AgentBase, AgentOutputSchema, StopAtTools
-from legato.compat.agents.building import RunConfig
 from legato.compat.agents.context import AgentHookContext, RunContextWrapper, TContext, ToolContext, Usage
+from legato.compat.agents.conversation_storage import default_store, set_default_store
 from legato.compat.agents.exceptions import (
     AgentsException,
     InputGuardrailTripwireTriggered,
@@ -20,6 +20,7 @@ from legato.compat.agents.exceptions import (
     OutputGuardrailTripwireTriggered,
     UserError,
 )
+from legato.compat.agents.facade_gaps import absent_name
 from legato.compat.agents.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -44,9 +45,6 @@ from legato.compat.agents.items import (
     TResponseInputItem,
 )
 from legato.compat.agents.lifecycle import AgentHooks, HookFailed, RunHooks
-from legato.compat.agents.mirroring import absent_name
-from legato.compat.agents.names_not_here import NAMES as NOT_HERE  # noqa: F401 - `legato migrate` asks for it
-from legato.compat.agents.places import default_store, set_default_store
 from legato.compat.agents.results import RunResult
 from legato.compat.agents.runner import Runner
 from legato.compat.agents.sessions import SQLiteSession
@@ -92,6 +90,8 @@ from legato.compat.agents.tracing import (
     transcription_span,
     turn_span,
 )
+from legato.compat.agents.unsupported_names import NAMES as NOT_HERE  # noqa: F401 - `legato migrate` asks for it
+from legato.compat.agents.workflow_builder import RunConfig
 
 RunErrorDetails = RunResult
 """What `error.run_data` is: the result so far."""

@@ -1,4 +1,4 @@
-"""Agents as the SDK has them. May know: tools, handoffs, guardrails. Decides: what an agent may be made of here."""
+"""Agents under the SDK's names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypedDict
 
 from legato.compat.agents.context import RunContextWrapper, TContext
-from legato.compat.agents.default_models import get_default_model_settings, settings_of
+from legato.compat.agents.default_models import default_settings_for, get_default_model_settings
 from legato.compat.agents.exceptions import ModelBehaviorError, UserError
+from legato.compat.agents.facade_gaps import check_arguments, mirrors
 from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail
-from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.settings import ModelSettings
 from legato.compat.agents.tools import Approval, Enabled, FunctionTool, Tool
 from legato.workflow.agent import make_output_type
@@ -32,11 +32,11 @@ class AgentOutputSchema:
     strict_json_schema: bool = True
 
     def is_plain_text(self) -> bool:
-        """Whether the output is just words."""
+        """Return True if the output is plain text."""
         return self.output_type is None or self.output_type is str
 
     def is_strict_json_schema(self) -> bool:
-        """What was asked for. A provider enforces a schema that is closed, and no other."""
+        """Return the requested strictness. A provider enforces a schema only if it is closed."""
         return self.strict_json_schema
 
     def json_schema(self) -> dict[str, Any]:
@@ -86,12 +86,12 @@ class Agent(Generic[TContext]):
 
     def __post_init__(self) -> None:
         if self.model is not None and self.model_settings == get_default_model_settings():
-            self.model_settings = settings_of(self.model)
+            self.model_settings = default_settings_for(self.model)
 
     def clone(self, **changes: Any) -> Agent[TContext]:
         """The same agent with some of it changed. Lists are shared, as in the SDK."""
-        if "model" in changes and self.model_settings == settings_of(self.model):
-            changes = {"model_settings": settings_of(changes["model"]), **changes}
+        if "model" in changes and self.model_settings == default_settings_for(self.model):
+            changes = {"model_settings": default_settings_for(changes["model"]), **changes}
         return replace(self, **changes)
 
     async def get_system_prompt(self, run_context: RunContextWrapper[TContext]) -> str | None:
@@ -104,7 +104,7 @@ class Agent(Generic[TContext]):
 
     async def get_all_tools(self, run_context: RunContextWrapper[TContext]) -> list[Tool]:
         """The tools that are enabled."""
-        return [each for each in self.tools if await is_on(getattr(each, "is_enabled", True), run_context, self)]
+        return [each for each in self.tools if await is_enabled_in_run(getattr(each, "is_enabled", True), run_context, self)]
 
     def as_tool(
         self,
@@ -118,9 +118,9 @@ class Agent(Generic[TContext]):
         **unknown: Any,
     ) -> FunctionTool:
         """This agent as a tool: it is given a task, works in a conversation of its own in the same store, and returns its output."""
-        from legato.compat.agents.nested import agent_as_tool
+        from legato.compat.agents.agent_tool import agent_as_tool
 
-        weigh("Agent.as_tool", unknown)
+        check_arguments("Agent.as_tool", unknown)
         unknown.clear()  # what is left of them is unset, or means nothing
         return agent_as_tool(
             self, tool_name, tool_description, custom_output_extractor, is_enabled, run_config, max_turns, needs_approval, unknown
@@ -131,8 +131,8 @@ AgentBase = Agent
 """The SDK has other agents too (realtime); here there is one kind."""
 
 
-async def is_on(enabled: Enabled, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> bool:
-    """Whether a tool or handoff is there in this run."""
+async def is_enabled_in_run(enabled: Enabled, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> bool:
+    """Return True if a tool or handoff is available in this run."""
     if isinstance(enabled, bool):
         return enabled
     verdict: Any = enabled(wrapper, agent)

@@ -1,6 +1,6 @@
-"""What user code is given of a run. May know: the session that runs. Decides: nothing.
+"""The contexts that user code receives from a run.
 
-The caller's context is the caller's: it is passed on and never recorded. What is used is read from the ledger.
+The caller's context belongs to the caller: it is passed on and never recorded. Usage is read from the ledger.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from legato.compat.agents.mirroring import mirrors
+from legato.compat.agents.facade_gaps import mirrors
 from legato.core.facts import Decided, MessageReceived, ModelReplied, ModelRequestFailed
 from legato.core.facts import Usage as Spent
 from legato.core.groups import CallState
@@ -34,7 +34,7 @@ class OutputTokensDetails:
 @mirrors("Usage")
 @dataclass(frozen=True)
 class Usage:
-    """What a run has used, counted from the ledger."""
+    """A run's usage, counted from the ledger."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -57,7 +57,7 @@ def usage_of(spent: Spent, requests: int) -> Usage:
 
 
 def usage_since(state: State) -> Usage:
-    """What was used since the user last spoke."""
+    """Return the usage since the user's last message."""
     total, requests = Spent(), 0
     for fact in reversed(state.facts):
         if isinstance(fact, MessageReceived):
@@ -80,11 +80,11 @@ class RunContextWrapper(Generic[TContext]):
 
     @property
     def usage(self) -> Usage:
-        """What this run has used so far."""
+        """The usage of this run so far."""
         return usage_since(self.session.state) if self.session is not None else Usage()
 
     def get_approval_status(self, tool_name: str, call_id: str, **which: Any) -> bool | None:
-        """Whether a call was approved (True) or rejected (False); None if nobody decided, or nobody had to."""
+        """Return True if a call was approved, False if rejected; None if it is undecided or needs no approval."""
         call = self._call(call_id)
         if call is None:
             return None

@@ -1,7 +1,6 @@
-"""What the SDK (0.24) asks where a program says nothing of it. May know: the environment. Decides: the model, and how it is asked.
+"""The SDK's (0.24) default model and settings.
 
-A program that says nothing of reasoning is asked to reason as little as the SDK has it do: whoever moves pays for no thoughts that
-nobody ordered.
+A program that sets no reasoning effort gets the SDK's lowest one, so that migrating it costs no extra reasoning tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def get_default_model() -> str:
 
 
 def gpt_5_reasoning_settings_required(model_name: str) -> bool:
-    """Whether a model is told how much to reason and to say."""
+    """Return True if the model takes reasoning effort and verbosity."""
     return model_name.startswith("gpt-5") and not _CHAT.fullmatch(model_name)
 
 
@@ -36,7 +35,7 @@ def is_gpt_5_default() -> bool:
 
 
 def get_default_model_settings(model: str | None = None) -> ModelSettings:
-    """How a model is asked where a program does not say.
+    """Return the settings of a model for which the program sets none.
 
     >>> get_default_model_settings("gpt-5.1").reasoning, get_default_model_settings("gpt-4.1").verbosity
     ({'effort': 'none'}, None)
@@ -48,6 +47,6 @@ def get_default_model_settings(model: str | None = None) -> ModelSettings:
     return ModelSettings(reasoning={"effort": effort} if effort else None, verbosity="low")
 
 
-def settings_of(model: object) -> ModelSettings:
+def default_settings_for(model: object) -> ModelSettings:
     """The same for what an agent was given as its model: a name, a model, or nothing."""
     return get_default_model_settings(model) if model is None or isinstance(model, str) else ModelSettings()

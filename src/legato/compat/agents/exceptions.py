@@ -1,4 +1,4 @@
-"""The SDK's exceptions, under the SDK's names. May know: results, as what a run had come to. Decides: nothing.
+"""The SDK's exceptions, under the SDK's names.
 
 A run that ends in one of these has lost nothing: `error.run_data` is its result so far, and `error.run_data.to_state()` goes on from there.
 """
@@ -58,7 +58,7 @@ class InputGuardrailTripwireTriggered(AgentsException):
 
 
 class OutputGuardrailTripwireTriggered(AgentsException):
-    """An output guardrail objected. The reply is shown to nobody."""
+    """An output guardrail objected. The reply is withheld."""
 
     def __init__(self, guardrail_result: OutputGuardrailResult) -> None:
         self.guardrail_result = guardrail_result

@@ -1,7 +1,7 @@
-"""The SDK's guardrails. May know: Legato's. Decides: how a tripwire becomes an objection.
+"""The SDK's guardrails over Legato's.
 
-Here a guardrail is always asked before the agent sees the message (or before anybody sees the reply), so one that trips has cost no
-model call and let no tool run.
+Here a guardrail always runs before the agent sees the message (or before a user sees the reply), so one that trips has cost no model call
+and let no tool run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class GuardrailFunctionOutput:
-    """What a guardrail says: whatever it found out, and whether to stop."""
+    """A guardrail's verdict: any information, and whether to stop."""
 
     output_info: Any
     tripwire_triggered: bool
@@ -40,7 +40,7 @@ class InputGuardrail(Generic[TContext]):
 
     async def run(self, agent: Agent[Any], input: Any, context: RunContextWrapper[TContext]) -> InputGuardrailResult:
         """Ask it."""
-        return InputGuardrailResult(self, await _asked(self.guardrail_function, context, agent, input))
+        return InputGuardrailResult(self, await _call_guardrail(self.guardrail_function, context, agent, input))
 
 
 @dataclass
@@ -55,7 +55,9 @@ class OutputGuardrail(Generic[TContext]):
 
     async def run(self, context: RunContextWrapper[TContext], agent: Agent[Any], agent_output: Any) -> OutputGuardrailResult:
         """Ask it."""
-        return OutputGuardrailResult(self, agent_output, agent, await _asked(self.guardrail_function, context, agent, agent_output))
+        return OutputGuardrailResult(
+            self, agent_output, agent, await _call_guardrail(self.guardrail_function, context, agent, agent_output)
+        )
 
 
 @dataclass
@@ -86,14 +88,14 @@ def output_guardrail(func: Callable[..., Any] | None = None, *, name: str | None
     return OutputGuardrail(func, name)
 
 
-async def _asked(function: Callable[..., Any], *given: Any) -> GuardrailFunctionOutput:
+async def _call_guardrail(function: Callable[..., Any], *given: Any) -> GuardrailFunctionOutput:
     made = function(*given)
     output: GuardrailFunctionOutput = await made if inspect.isawaitable(made) else made
     return output
 
 
-def native(guard: InputGuardrail[Any] | OutputGuardrail[Any], agent: Agent[Any]) -> Guardrail:
-    """The same as a guardrail of Legato's. Its words are what the ledger keeps of `output_info`."""
+def make_native_guardrail(guard: InputGuardrail[Any] | OutputGuardrail[Any], agent: Agent[Any]) -> Guardrail:
+    """Return the same as a guardrail of Legato's. The ledger keeps `output_info` as text."""
 
     async def judge(wrapper: RunContextWrapper[Any], what: Any) -> str | None:
         run = guard.run(agent, what, wrapper) if isinstance(guard, InputGuardrail) else guard.run(wrapper, agent, what)

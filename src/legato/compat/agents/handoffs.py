@@ -1,4 +1,4 @@
-"""Handoffs as the SDK has them. May know: Legato's history policies. Decides: how a filter of items becomes a choice of groups.
+"""Handoffs under the SDK's names.
 
 A filter is pure and sees the conversation as it was when control passed. Here it chooses among what was said: the choice is recorded with
 the reply, and the unit is the group (a message, or a reply with its calls and their outputs), so that no call is ever seen without its
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 from legato.compat.agents.context import TContext
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.extensions import handoff_filters
-from legato.compat.agents.from_ledger import Find, input_list, run_items
+from legato.compat.agents.facade_gaps import check_arguments, mirrors
 from legato.compat.agents.items import RunItem, TResponseInputItem
-from legato.compat.agents.mirroring import mirrors, weigh
+from legato.compat.agents.ledger_items import Find, input_list, run_items
 from legato.compat.agents.tools import Enabled
 from legato.core.groups import Group
 from legato.core.workflow_graph import WorkflowGraph
@@ -74,7 +74,7 @@ class Handoff(Generic[TContext]):
 
     @classmethod
     def default_tool_description(cls, agent: Agent[Any]) -> str:
-        """What a model is told of that tool, where the handoff says nothing else."""
+        """Return the description of the handoff's tool where the handoff has none."""
         return agent.handoff_description or f"Hand the conversation over to {agent.name}."
 
 
@@ -95,7 +95,7 @@ def handoff(
     if on_handoff is not None and len(inspect.signature(on_handoff).parameters) != (2 if input_type is not None else 1):
         takes = "(context, input)" if input_type is not None else "(context)"
         raise UserError(f"on_handoff of the handoff to {agent.name!r} must be a function of {takes}")
-    weigh("handoff", {"nest_handoff_history": nest_handoff_history})
+    check_arguments("handoff", {"nest_handoff_history": nest_handoff_history})
     name = tool_name_override or Handoff.default_tool_name(agent)
     return Handoff(agent, name, tool_description_override or "", on_handoff, input_type, input_filter, is_enabled, needs_approval)
 
@@ -103,7 +103,7 @@ def handoff(
 def history_of(
     chosen: HandoffInputFilter | None, target: str, graph: Callable[[], WorkflowGraph], find: Find, context: Any
 ) -> History | None:
-    """The history policy that a filter is."""
+    """Return the history policy for a filter."""
     if chosen is None:
         return None
     if chosen is handoff_filters.remove_all_tools:
@@ -111,19 +111,19 @@ def history_of(
 
     def choose(groups: list[Group]) -> Sequence[Group]:
         last = max((index for index, group in enumerate(groups) if group.handed_to == target), default=-1)
-        return [*_kept(chosen, groups[: last + 1], graph(), find, context), *groups[last + 1 :]] if last >= 0 else groups
+        return [*_filter_groups(chosen, groups[: last + 1], graph(), find, context), *groups[last + 1 :]] if last >= 0 else groups
 
     choose.__name__ = getattr(chosen, "__name__", "input_filter")
     return custom(choose)
 
 
-def _kept(chosen: HandoffInputFilter, groups: list[Group], graph: WorkflowGraph, find: Find, context: Any) -> list[Group]:
-    """The groups that a filter keeps whole."""
+def _filter_groups(chosen: HandoffInputFilter, groups: list[Group], graph: WorkflowGraph, find: Find, context: Any) -> list[Group]:
+    """Return the groups that a filter keeps. A filter keeps a group whole, or not at all."""
     said = max((index for index, group in enumerate(groups[:-1]) if group.fact is None), default=-1)
     items: list[list[Any]] = [input_list([group], _Absent()) for group in groups[: said + 1]]
     items += [list(run_items([group], graph, find)) for group in groups[said + 1 :]]
     history, generated = chain.from_iterable(items[: said + 1]), chain.from_iterable(items[said + 1 : -1])
-    left = _filtered(chosen, HandoffInputData(tuple(history), tuple(generated), tuple(items[-1]), context))
+    left = _call_filter(chosen, HandoffInputData(tuple(history), tuple(generated), tuple(items[-1]), context))
     kept = {id(item) for item in left}
     if not kept <= {id(item) for item in chain.from_iterable(items)}:
         raise UserError(
@@ -143,8 +143,8 @@ def _kept(chosen: HandoffInputFilter, groups: list[Group], graph: WorkflowGraph,
     return whole
 
 
-def _filtered(chosen: HandoffInputFilter, given: HandoffInputData) -> list[Any]:
-    """The items that a filter returns."""
+def _call_filter(chosen: HandoffInputFilter, given: HandoffInputData) -> list[Any]:
+    """Return the items that a filter returns."""
     result: Any = chosen(given)
     if inspect.isawaitable(result):
         raise UserError("an input_filter is a plain function here: it is asked whenever a request is made, and must be pure")

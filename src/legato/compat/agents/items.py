@@ -1,7 +1,6 @@
-"""What happened in a run, as the SDK's items. May know: OpenAI's types. Decides: what an item tells of itself.
+"""The items of a run, in the SDK's types.
 
-Items are made from the ledger whenever they are asked for (`from_ledger.py`); they own nothing. Where the provider's type fits, the raw
-item is one.
+Items are made from the ledger on each access (`ledger_items.py`); they own nothing. Where the provider's type fits, the raw item is one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from legato.compat.agents.context import Usage
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.mirroring import mirrors
+from legato.compat.agents.facade_gaps import mirrors
 from legato.compat.gaps import explain
 from legato.core.pending_requests import Pending
 from legato.tools import tool_output
@@ -188,7 +187,7 @@ class ItemHelpers:
 
     @staticmethod
     def tool_call_output_item(tool_call: Any, output: Any, **schema: Any) -> TResponseInputItem:
-        """What answers a call that the program ran itself."""
+        """Return the output item for a call that the program ran itself."""
         return {"type": "function_call_output", "call_id": tool_call.call_id, "output": tool_output(output)}
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""Hooks: a run told to user code as it happens. May know: middleware and context providers. Decides: when a hook is told what.
+"""Hooks that observe a run.
 
-They observe and hold nothing. A hook that raises before something is done stops it, as one would expect of a check; what has been done
-is not undone by one that raises afterwards: that is a warning.
+They observe and hold nothing. A hook that raises before an action stops it, as one would expect of a check; an error of a hook that runs
+afterwards undoes nothing: it becomes a warning.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from legato.compat.agents.context import RunContextWrapper, TContext, ToolContext
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.from_ledger import input_list, response_of
 from legato.compat.agents.items import ModelResponse, TResponseInputItem
+from legato.compat.agents.ledger_items import input_list, response_of
 from legato.compat.agents.tools import tool_context
 from legato.core.facts import HandedOff, MessageReceived, ModelReplied, ModelRequestFailed
 from legato.core.model_reply import ModelReply
@@ -88,7 +88,7 @@ def checked_hooks(given: Any, kind: type, where: str) -> Any:
     return given
 
 
-class Telling(Middleware):
+class HookMiddleware(Middleware):
     """Tells of an agent's model and tools."""
 
     def __init__(self, agent: Agent[Any], wrapper: RunContextWrapper[Any], hooks: RunHooks[Any] | None) -> None:

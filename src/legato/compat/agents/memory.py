@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.mirroring import absent_name
+from legato.compat.agents.facade_gaps import absent_name
 from legato.compat.agents.sessions import SQLiteSession
 
 __all__ = ["SQLiteSession"]

@@ -1,6 +1,6 @@
-"""What a run led to. May know: the ledger and the team. Decides: what is a run's output, and which endings are exceptions.
+"""The result of a run.
 
-A result is a handle: everything it tells is read from the ledger as it was when the run ended.
+A result is a handle: everything is read from the ledger as it was when the run ended.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from legato.compat.agents.agent import Agent
-from legato.compat.agents.building import NO_LIMIT, Team, final_call
 from legato.compat.agents.context import RunContextWrapper
+from legato.compat.agents.conversation_storage import run_in_loop
 from legato.compat.agents.exceptions import (
     AgentsException,
     InputGuardrailTripwireTriggered,
@@ -18,7 +18,7 @@ from legato.compat.agents.exceptions import (
     ModelCallFailed,
     OutputGuardrailTripwireTriggered,
 )
-from legato.compat.agents.from_ledger import approval_items, of_this_run, responses_of, run_items
+from legato.compat.agents.facade_gaps import mirrors
 from legato.compat.agents.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -27,9 +27,9 @@ from legato.compat.agents.guardrail import (
     OutputGuardrailResult,
 )
 from legato.compat.agents.items import ModelResponse, RunItem, ToolApprovalItem, TResponseInputItem
-from legato.compat.agents.mirroring import mirrors
-from legato.compat.agents.places import at_once
+from legato.compat.agents.ledger_items import approval_items, groups_of_run, responses_of, run_items
 from legato.compat.agents.sessions import items_of
+from legato.compat.agents.workflow_builder import NO_LIMIT, Team, final_call
 from legato.compat.gaps import explain
 from legato.core.facts import CallReturned, GuardrailJudged, MessageReceived, ModelReplied, TerminationJudged
 from legato.core.messages import render_content
@@ -63,20 +63,20 @@ class RunResult:
 
     @property
     def input(self) -> str:
-        """What the user said last."""
+        """The user's last message."""
         said = next((fact for fact in reversed(self._state.facts) if isinstance(fact, MessageReceived)), None)
         return render_content(said.content) if said is not None else ""
 
     @property
     def new_items(self) -> list[RunItem]:
-        """What has happened since the user last spoke."""
+        """The items since the user's last message."""
         graph = self._team.workflow.definition.graph
-        return [*run_items(of_this_run(self._state), graph, self._team.find), *self.interruptions]
+        return [*run_items(groups_of_run(self._state), graph, self._team.find), *self.interruptions]
 
     @property
     def raw_responses(self) -> list[ModelResponse]:
         """The replies since the user last spoke: their items, usage and ids as recorded. What else the provider sent is not kept."""
-        return responses_of(of_this_run(self._state))
+        return responses_of(groups_of_run(self._state))
 
     @property
     def interruptions(self) -> list[ToolApprovalItem]:
@@ -85,7 +85,7 @@ class RunResult:
 
     @property
     def final_output(self) -> Any:
-        """What the last agent said, of its output type; None while the run waits for somebody."""
+        """The last agent's output, of its output type; None while the run waits for a person."""
         return output_of(self._team, self._session)
 
     def final_output_as(self, cls: type[T], raise_if_incorrect_type: bool = False) -> T:
@@ -97,7 +97,7 @@ class RunResult:
 
     @property
     def last_agent(self) -> Agent[Any]:
-        """Who has control."""
+        """The agent that has control."""
         return self._team.find(self._state.active_agent) if self._state.active_agent else self._team.start
 
     @property
@@ -108,12 +108,12 @@ class RunResult:
 
     @property
     def input_guardrail_results(self) -> list[InputGuardrailResult]:
-        """What input guardrails said in this run."""
+        """The verdicts of this run's input guardrails."""
         return [each for each in self.context_wrapper.judged if isinstance(each, InputGuardrailResult)]
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
-        """What output guardrails said in this run."""
+        """The verdicts of this run's output guardrails."""
         return [each for each in self.context_wrapper.judged if isinstance(each, OutputGuardrailResult)]
 
     @property
@@ -125,7 +125,7 @@ class RunResult:
 
     @property
     def max_turns(self) -> int | None:
-        """How many replies the run may take."""
+        """The number of replies that the run may take."""
         turns = self._team.workflow.definition.graph.limits.turns
         return None if turns == NO_LIMIT else turns
 
@@ -139,7 +139,7 @@ class RunResult:
         Either mode is the same list: it is compiled anew, so there is nothing in it to put right.
         """
         state, store, id = self._state, self._session.store, self._session.id
-        return at_once(lambda: items_of(state, store, id))
+        return run_in_loop(lambda: items_of(state, store, id))
 
     def to_state(self) -> RunState[Any]:
         """The run as something that can be decided on, written down and gone on with."""
@@ -221,7 +221,7 @@ def _limit_problem(result: RunResult, request: Pending) -> AgentsException:
 
 
 def _input_result(result: RunResult, verdict: GuardrailJudged) -> InputGuardrailResult:
-    """What the guardrail said; where it said so in another process, what the ledger has of it."""
+    """Return the guardrail's result; for a guardrail that ran in another process, one made from the recorded verdict."""
     for each in reversed(result.input_guardrail_results):
         if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.guardrail:
             return each

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.building import RunConfig
-from legato.compat.agents.mirroring import absent_name
+from legato.compat.agents.facade_gaps import absent_name
 from legato.compat.agents.runner import DEFAULT_MAX_TURNS, Runner
+from legato.compat.agents.workflow_builder import RunConfig
 
 __all__ = ["DEFAULT_MAX_TURNS", "RunConfig", "Runner"]
 

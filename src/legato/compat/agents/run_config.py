@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.building import RunConfig
-from legato.compat.agents.mirroring import absent_name
+from legato.compat.agents.facade_gaps import absent_name
+from legato.compat.agents.workflow_builder import RunConfig
 
 __all__ = ["RunConfig"]
 

@@ -1,4 +1,4 @@
-"""Running agents, under the SDK's name. May know: everything of this facade. Decides: in which order a run begins."""
+"""Running agents, under the SDK's name."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import atexit
 from typing import Any
 
 from legato.compat.agents.agent import Agent
-from legato.compat.agents.building import RunConfig, Team, team_of
 from legato.compat.agents.context import RunContextWrapper
+from legato.compat.agents.conversation_storage import default_store, fork_at_response, open_conversation, origin_of, record_items
 from legato.compat.agents.exceptions import UserError
+from legato.compat.agents.facade_gaps import check_arguments
 from legato.compat.agents.items import TResponseInputItem
 from legato.compat.agents.lifecycle import RunHooks, checked_hooks
-from legato.compat.agents.mirroring import weigh
-from legato.compat.agents.places import default_store, going_on, in_conversation, origin_of, record
 from legato.compat.agents.results import RunResult, problem_of, tell_end
 from legato.compat.agents.sessions import SQLiteSession, session_of
 from legato.compat.agents.state import RunState
 from legato.compat.agents.streaming import RunResultStreaming
+from legato.compat.agents.workflow_builder import RunConfig, Team, team_of
 from legato.runtime.clock import new_id
 from legato.runtime.session import Session
 
@@ -44,9 +44,9 @@ class Runner:
         conversation_id: str | None = None,
         session: Any = None,
     ) -> RunResult:
-        """Run to the end, or to where somebody has to decide."""
-        weigh("Runner.run", {"error_handlers": error_handlers})
-        begun = _Beginning(
+        """Run to the end, or until a person has to decide."""
+        check_arguments("Runner.run", {"error_handlers": error_handlers})
+        begun = _RunStart(
             starting_agent, input, context, max_turns, hooks, run_config, previous_response_id, conversation_id, session_of(session)
         )
         team, conversation, wrapper = await begun.prepare()
@@ -84,15 +84,15 @@ class Runner:
         error_handlers: Any = None,
     ) -> RunResultStreaming:
         """Begin a run, and look on with `stream_events()`."""
-        weigh("Runner.run", {"error_handlers": error_handlers})
-        begun = _Beginning(
+        check_arguments("Runner.run", {"error_handlers": error_handlers})
+        begun = _RunStart(
             starting_agent, input, context, max_turns, hooks, run_config, previous_response_id, conversation_id, session_of(session)
         )
         return RunResultStreaming(starting_agent, begun.prepare)
 
 
-class _Beginning:
-    """How a run begins: its team is built, its ledger found, and what is said recorded. Then whatever is owed is owed."""
+class _RunStart:
+    """The start of a run: its team is built, its ledger found, and its input recorded. The plan does the rest."""
 
     def __init__(
         self,
@@ -146,10 +146,10 @@ class _Beginning:
         if self._given is not None:
             store, id = self._given.store, self._given.session_id
         elif self._conversation is not None:
-            id = await in_conversation(team, store, self._conversation, self._config.model)
+            id = await open_conversation(team, store, self._conversation, self._config.model)
         elif self._previous is not None:
-            id = await going_on(team, store, self._previous, self._config.model)
-        await record(store, id, self._input, self._agent.name, team.workflow.definition.graph, origin_of(team), run=True)
+            id = await fork_at_response(team, store, self._previous, self._config.model)
+        await record_items(store, id, self._input, self._agent.name, team.workflow.definition.graph, origin_of(team), run=True)
         return team.workflow.session(id, store=store, context=wrapper)
 
 

@@ -1,4 +1,4 @@
-"""The SDK's sessions over Legato's stores. May know: ledgers. Decides: what reading and changing a history mean where it is append-only."""
+"""The SDK's sessions over Legato's append-only stores."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from legato.compat.agents.building import NAME
+from legato.compat.agents.conversation_storage import record_items, run_in_loop
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.from_ledger import accepted, input_list, named_contents
+from legato.compat.agents.facade_gaps import check_arguments, mirrors
 from legato.compat.agents.items import TResponseInputItem
-from legato.compat.agents.mirroring import mirrors, weigh
-from legato.compat.agents.places import at_once, record
+from legato.compat.agents.ledger_items import accepted_groups, input_list, named_contents
+from legato.compat.agents.workflow_builder import NAME
 from legato.compat.gaps import explain
 from legato.core.facts import Opened, Origin
 from legato.core.state import State
@@ -59,7 +59,7 @@ class SQLiteSession:
 
     @session_settings.setter
     def session_settings(self, settings: Any) -> None:
-        weigh("SQLiteSession", {"session_settings": settings})
+        check_arguments("SQLiteSession", {"session_settings": settings})
 
     def __repr__(self) -> str:
         return f"<SQLiteSession {self.session_id!r} in {self.store!r}>"
@@ -72,7 +72,7 @@ class SQLiteSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Record what happened elsewhere: messages, whole replies, calls with their outputs."""
         if items:
-            await record(self.store, self.session_id, items, NOBODY.start, NOBODY, "")
+            await record_items(self.store, self.session_id, items, NOBODY.start, NOBODY, "")
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest message, or the newest reply with its calls and their outputs, back: the conversation goes on from before it.
@@ -80,7 +80,7 @@ class SQLiteSession:
         Returns its last item. What was taken back stays in the store, under a name of its own.
         """
         state = (await self._read()).state
-        groups = accepted(state)
+        groups = accepted_groups(state)
         if not groups:
             return None
         newest = groups[-1]
@@ -104,7 +104,7 @@ class SQLiteSession:
 
     def close(self) -> None:
         """Let go of the file."""
-        at_once(self.store.close)
+        run_in_loop(self.store.close)
 
     async def _read(self) -> Ledger:
         ledger = Ledger(self.store, self.session_id, NAME)
@@ -135,13 +135,13 @@ def _check_not_theirs(path: Path, session_id: str, table: str) -> None:
 
 async def items_of(state: State, store: Store, session: str) -> list[TResponseInputItem]:
     """The conversation as items that are legal to send."""
-    groups = accepted(state)
+    groups = accepted_groups(state)
     contents = {digest: await store.content(session, digest) for digest in named_contents(groups)}
     return input_list(groups, contents)
 
 
 def session_of(session: Any) -> SQLiteSession | None:
-    """What a program gave as a session, if it is one that can be used. A run reads and writes the ledger, and calls no method of it."""
+    """Return the program's session if it is of a supported type. A run reads and writes the ledger, and calls no method of it."""
     if session is None:
         return None
     if isinstance(session, SQLiteSession):

@@ -1,4 +1,4 @@
-"""How models are asked, and by which client. May know: the openai SDK and Legato's models. Decides: which Legato model a name stands for.
+"""Model settings and clients.
 
 A Responses model stores its replies and goes on from them ("chained"), as OpenAI's API does unless it is told otherwise; with
 `ModelSettings(store=False)` everything goes by value and the provider keeps nothing ("inline").
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import openai
 
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.mirroring import mirrors, weigh
+from legato.compat.agents.facade_gaps import check_arguments, mirrors
 from legato.core.argument_checks import implements_protocol
 from legato.core.model_reply import ModelReply
 from legato.core.view import ModelRequest
@@ -32,7 +32,7 @@ DEFAULT_MODEL = "gpt-5.6-luna"
 @mirrors("ModelSettings")
 @dataclass
 class ModelSettings:
-    """How a model is asked. `None` leaves it to the provider."""
+    """The options of model requests. `None` leaves an option to the provider."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -59,7 +59,7 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         told = ("extra_headers", "extra_query", "response_include", "retry", "timeout", "include_usage")
-        weigh("ModelSettings", {name: getattr(self, name) for name in told})
+        check_arguments("ModelSettings", {name: getattr(self, name) for name in told})
 
     def to_json_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -152,18 +152,18 @@ def set_default_openai_key(key: str, use_for_tracing: bool = True) -> None:
 
 
 def set_default_openai_api(api: Literal["chat_completions", "responses"]) -> None:
-    """Which API models are asked by that are given as names."""
+    """Choose the API for models that are given as names."""
     if api not in ("chat_completions", "responses"):
         raise UserError(f'set_default_openai_api takes "chat_completions" or "responses", not {api!r}')
     _defaults.api = api
 
 
-def _given(client: Any) -> Any:
+def _client_or_default(client: Any) -> Any:
     return client if client is not None else _defaults.client
 
 
-def _shared(model: OpenAIResponses | OpenAIChat) -> Model:
-    """The model, with the connections that all models share which were given no client. None is made before it is needed."""
+def _share_connections(model: OpenAIResponses | OpenAIChat) -> Model:
+    """Use the default connections for a model without a client of its own. They open when first needed."""
     if model._clients._caller_client is None:
         model._clients = _clients()
     return model
@@ -182,11 +182,11 @@ class OpenAIResponsesModel:
 
     def native(self, settings: ModelSettings, conversation: str | None = None) -> Model:
         """As Legato knows it."""
-        options = {"client": _given(self.openai_client), **settings.options()}
+        options = {"client": _client_or_default(self.openai_client), **settings.options()}
         if conversation is not None:
-            return _shared(InConversation(self.model, conversation, **options))
+            return _share_connections(InConversation(self.model, conversation, **options))
         memory: MemoryMode = "inline" if settings.store is False else "chained"
-        return _shared(OpenAIResponses(self.model, memory=memory, **options))
+        return _share_connections(OpenAIResponses(self.model, memory=memory, **options))
 
 
 @mirrors("OpenAIChatCompletionsModel")
@@ -199,10 +199,10 @@ class OpenAIChatCompletionsModel:
 
     def native(self, settings: ModelSettings, conversation: str | None = None) -> Model:
         """As Legato knows it."""
-        options = {"client": _given(self.openai_client), **settings.options()}
+        options = {"client": _client_or_default(self.openai_client), **settings.options()}
         if settings.store is not None:
             options["extra"] = {"store": settings.store, **options["extra"]}
-        return _shared(OpenAIChat(self.model, **options))
+        return _share_connections(OpenAIChat(self.model, **options))
 
 
 class InConversation(OpenAIResponses):
@@ -213,7 +213,7 @@ class InConversation(OpenAIResponses):
         self._given = conversation
 
     async def _conversation_for(self, request: ModelRequest) -> str:
-        """The given conversation while nobody has used it, else the one that provably holds what was said."""
+        """Return the given conversation while it is empty, else the one that is confirmed to hold this history."""
         if request.reply_count == 0 and self._given not in request.conversation_ends:
             page = await translate_sdk_errors(self._clients().conversations.items.list(self._given, limit=1), openai)
             if not page.data:
@@ -244,7 +244,7 @@ class ToolOnce:
 
 
 def openai_model(model: Any) -> OpenAIResponsesModel | OpenAIChatCompletionsModel | None:
-    """What a program gave as a model, if it is one of OpenAI's."""
+    """Return the program's model if it is one of OpenAI's."""
     if isinstance(model, (OpenAIResponsesModel, OpenAIChatCompletionsModel)):
         return model
     if model is None:

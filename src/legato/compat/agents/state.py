@@ -1,6 +1,6 @@
-"""A run that can be decided on, written down and gone on with. May know: Legato's sessions. Decides: what goes along with a string.
+"""A run that can be decided on, serialized and resumed.
 
-A state is a session: a store, an id, and the caller's context. What is decided is recorded at once, so a decision cannot be made twice.
+A state is a session: a store, an id, and the caller's context. Decisions are recorded at once, so a decision cannot be made twice.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic
 
 from legato.compat.agents.agent import Agent
-from legato.compat.agents.building import NAME, RunConfig, Team, team_of
 from legato.compat.agents.context import RunContextWrapper, TContext
+from legato.compat.agents.conversation_storage import default_store, record_items, run_in_loop
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.from_ledger import approval_items
+from legato.compat.agents.facade_gaps import mirrors
 from legato.compat.agents.items import ToolApprovalItem, TResponseInputItem
-from legato.compat.agents.mirroring import mirrors
-from legato.compat.agents.places import at_once, default_store, record
+from legato.compat.agents.ledger_items import approval_items
 from legato.compat.agents.sessions import SQLiteSession, session_of
-from legato.compat.gaps import to_the_program
+from legato.compat.agents.workflow_builder import NAME, RunConfig, Team, team_of
+from legato.compat.gaps import find_stack_level
 from legato.errors import CodecError
 from legato.runtime.session import Session
 from legato.stores.contract import Store
@@ -52,7 +52,7 @@ class RunState(Generic[TContext]):
             session = await self._session().refresh()
             return approval_items(session, self._team.find)
 
-        return at_once(look)
+        return run_in_loop(look)
 
     def approve(self, approval_item: ToolApprovalItem, always_approve: bool = False) -> None:
         """Let a call run; `always_approve`: and all others of this tool by this agent, for this conversation.
@@ -60,19 +60,19 @@ class RunState(Generic[TContext]):
         `NotPending` if it was decided before, or is no call of this run: then nothing is changed.
         """
         request = _request(approval_item)
-        at_once(lambda: self._session().approve(request, always=always_approve))
+        run_in_loop(lambda: self._session().approve(request, always=always_approve))
 
     def reject(self, approval_item: ToolApprovalItem, always_reject: bool = False, *, rejection_message: str | None = None) -> None:
         """Decline a call, in words that the model is given. `NotPending` if it is not there to be decided: then nothing is changed."""
         if always_reject:
             raise UserError("always_reject cannot be had here: leave the tool out with is_enabled=False, or reject each call")
         request = _request(approval_item)
-        at_once(lambda: self._session().reject(request, rejection_message or ""))
+        run_in_loop(lambda: self._session().reject(request, rejection_message or ""))
 
     def add_input(self, input: str | list[TResponseInputItem]) -> None:
         """Say something more before the run goes on. It is recorded at once, and seen when the calls that wait have their outputs."""
         graph, speaker = self._team.workflow.definition.graph, self._team.start.name
-        at_once(lambda: record(self.store, self.id, input, speaker, graph, "", run=True))
+        run_in_loop(lambda: record_items(self.store, self.id, input, speaker, graph, "", run=True))
 
     @staticmethod
     async def from_session(initial_agent: Agent[Any], session: SQLiteSession, context: Any = None) -> RunState[Any]:
@@ -109,9 +109,9 @@ class RunState(Generic[TContext]):
             )
         else:
             told = f"the context, a {type(context).__name__}, stays behind: pass context_serializer=... to take it along"
-            warnings.warn(told, ContextLeftBehind, stacklevel=to_the_program())
+            warnings.warn(told, ContextLeftBehind, stacklevel=find_stack_level())
             write = lambda wrapper: {"by": "nobody", "value": type(wrapper.context).__name__}  # noqa: E731
-        return at_once(lambda: self._session().to_string(write, strict=False))
+        return run_in_loop(lambda: self._session().to_string(write, strict=False))
 
     def to_json(
         self,
@@ -146,7 +146,7 @@ class RunState(Generic[TContext]):
         team = await team_of(initial_agent, wrapper, RunConfig(), None)
 
         def read(carried: Any) -> RunContextWrapper[Any]:
-            by, value = _written(carried)
+            by, value = _read_carried_context(carried)
             if context_override is not None:
                 wrapper.context = context_override
                 return wrapper
@@ -161,7 +161,7 @@ class RunState(Generic[TContext]):
             if by != "itself" and strict_context:
                 raise UserError(missing)
             if by != "itself":
-                warnings.warn(missing, ContextLeftBehind, stacklevel=to_the_program())
+                warnings.warn(missing, ContextLeftBehind, stacklevel=find_stack_level())
             return wrapper
 
         wrapper.context = context_override
@@ -197,8 +197,8 @@ def _request(item: ToolApprovalItem) -> Any:
     return item.pending
 
 
-def _written(carried: Any) -> tuple[str, Any]:
-    """Who wrote the context down, and what was written."""
+def _read_carried_context(carried: Any) -> tuple[str, Any]:
+    """Return the kind of writer of the context, and the context as it was written."""
     if not isinstance(carried, dict) or carried.keys() != {"by", "value"} or carried["by"] not in ("serializer", "itself", "nobody"):
         raise CodecError(
             "the context in this string was not written by state.to_string()",

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.mirroring import absent_name
+from legato.compat.agents.facade_gaps import absent_name
 from legato.compat.agents.streaming import AgentUpdatedStreamEvent, RawResponsesStreamEvent, RunItemStreamEvent, StreamEvent
 
 __all__ = ["AgentUpdatedStreamEvent", "RawResponsesStreamEvent", "RunItemStreamEvent", "StreamEvent"]

@@ -1,6 +1,6 @@
-"""A run as it happens, in the SDK's events. May know: Legato's events and the ledger. Decides: which of theirs a fact is.
+"""A running run as the SDK's events.
 
-Facts become item events, pieces of words become text deltas. One loop runs either way: streaming observes it.
+Facts become item events, deltas become text deltas. One loop runs either way: streaming observes it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeAlias
 from openai.types.responses import ResponseTextDeltaEvent
 
 from legato.compat.agents.agent import Agent
-from legato.compat.agents.building import Team, final_call
 from legato.compat.agents.context import RunContextWrapper
-from legato.compat.agents.from_ledger import of_this_run, output_item, reply_items
+from legato.compat.agents.facade_gaps import mirrors
 from legato.compat.agents.items import HandoffCallItem, HandoffOutputItem, MessageOutputItem, ReasoningItem, RunItem, ToolCallOutputItem
-from legato.compat.agents.mirroring import mirrors
+from legato.compat.agents.ledger_items import groups_of_run, output_item, reply_items
 from legato.compat.agents.results import RunResult, problem_of, tell_end
-from legato.compat.gaps import absent
+from legato.compat.agents.workflow_builder import Team, final_call
+from legato.compat.gaps import raise_absent
 from legato.core.facts import AnyFact, CallRef, CallReturned, Decided, GuardrailJudged, HandedOff, ModelReplied
 from legato.core.groups import CallState, Group
 from legato.core.state import State
@@ -84,7 +84,7 @@ class RunResultStreaming(RunResult):
     def __getattr__(self, name: str) -> Any:
         if name in ("_team", "_session", "context_wrapper"):
             raise AttributeError(f"the run has not begun: look at it after `async for event in result.stream_events()` ({name})")
-        return absent(self, name)
+        return raise_absent(self, name)
 
     @property
     def interruptions(self) -> list[Any]:
@@ -93,27 +93,27 @@ class RunResultStreaming(RunResult):
 
     @property
     def final_output(self) -> Any:
-        """What the last agent said; None before the run has ended."""
+        """The last agent's output; None before the run has ended."""
         return super().final_output if self.is_complete and "_session" in self.__dict__ else None
 
     @property
     def current_agent(self) -> Agent[Any]:
-        """Who has control."""
+        """The agent that has control."""
         return super().last_agent if "_session" in self.__dict__ and self._session.state.facts else self._starting
 
     @property
     def current_turn(self) -> int:
-        """How many replies there have been in this run."""
-        return len([group for group in of_this_run(self._state) if group.fact is not None]) if "_session" in self.__dict__ else 0
+        """The number of replies in this run so far."""
+        return len([group for group in groups_of_run(self._state) if group.fact is not None]) if "_session" in self.__dict__ else 0
 
     @property
     def run_loop_task(self) -> asyncio.Task[None]:
-        """What drives the run."""
+        """The task that drives the run."""
         return self._task
 
     @property
     def run_loop_exception(self) -> BaseException | None:
-        """What the run ended with, if with an exception."""
+        """The exception that ended the run, if any."""
         return self._problem
 
     def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
@@ -122,7 +122,7 @@ class RunResultStreaming(RunResult):
         self._queue.put_nowait(None)
 
     async def stream_events(self) -> AsyncIterator[StreamEvent]:
-        """What happens, as it happens."""
+        """Yield the events of the run as they happen."""
         while not self._queue.empty() or not self.is_complete:
             event = await self._queue.get()
             if event is None:
@@ -139,7 +139,7 @@ class RunResultStreaming(RunResult):
             self._queue.put_nowait(AgentUpdatedStreamEvent(self._starting))
             self._team, self._session, self.context_wrapper = await self._prepare()
             since = (await self._session.refresh()).state.length
-            teller = _Teller(self._team, self._session)
+            teller = _EventTranslator(self._team, self._session)
             async with aclosing(self._session.resume(stream=True).__aiter__()) as events:  # type: ignore[type-var]
                 async for event in events:
                     for told in teller.tell(event):
@@ -160,7 +160,7 @@ class RunResultStreaming(RunResult):
             self._queue.put_nowait(None)
 
 
-class _Teller:
+class _EventTranslator:
     """Tells facts as they are recorded. It knows up to where it has told, as every observer does."""
 
     def __init__(self, team: Team, session: Session) -> None:
@@ -201,7 +201,7 @@ class _Teller:
             yield from self._of(fact, self._told - 1, state)
 
     def _is_held(self, fact: AnyFact, position: int, state: State) -> bool:
-        """Whether a fact has the run's output, and the guardrails have yet to judge it."""
+        """Return True if a fact has the run's output and guardrails have yet to judge it."""
         reply = state.last_reply
         if reply is None or not reply.awaits_checks:
             return False

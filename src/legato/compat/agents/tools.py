@@ -1,4 +1,4 @@
-"""Functions as tools, as the SDK has it. May know: Legato's tools. Decides: what of the SDK's options is Legato's."""
+"""Functions as tools, under the SDK's names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_origin, get_type_hints
 
 from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.from_ledger import raw_call
-from legato.compat.agents.mirroring import mirrors, weigh
+from legato.compat.agents.facade_gaps import check_arguments, mirrors
+from legato.compat.agents.ledger_items import raw_call
 from legato.compat.gaps import explain
 from legato.core.facts import CallRef
 from legato.core.groups import CallState
@@ -32,7 +32,7 @@ Approval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, Any], s
 
 
 def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """What a model is told of a tool that raised, where the program says nothing else."""
+    """Return the text for the model about a tool that raised, where the program sets none."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -57,7 +57,7 @@ class FunctionTool:
     """Ours: of an agent as a tool, opens the conversation in which it works."""
 
     def __post_init__(self) -> None:
-        weigh("FunctionTool", {"strict_json_schema": self.strict_json_schema})
+        check_arguments("FunctionTool", {"strict_json_schema": self.strict_json_schema})
 
     @property
     def qualified_name(self) -> str:
@@ -100,7 +100,7 @@ def function_tool(
     **others: Any,
 ) -> Any:
     """Make a function, sync or async, a tool. Its first parameter may be annotated `RunContextWrapper` or `ToolContext`."""
-    weigh("function_tool", {"strict_mode": strict_mode, "docstring_style": docstring_style, **others})
+    check_arguments("function_tool", {"strict_mode": strict_mode, "docstring_style": docstring_style, **others})
     if failure_error_function is None:
         explain("failure_error_function=None", "a tool that raises never takes the run with it; the model is told what was raised")
     scope = dict(sys._getframe(1).f_locals)
@@ -145,20 +145,20 @@ def _body(
     """The function as Legato calls it: with Legato's context, where it wants the SDK's."""
     parameters = list(inspect.signature(function).parameters.values())
 
-    def given(values: dict[str, Any]) -> tuple[dict[str, Any], ToolContext[Any] | None]:
+    def split_context(values: dict[str, Any]) -> tuple[dict[str, Any], ToolContext[Any] | None]:
         native = values.pop(_CONTEXT)
         context = tool_context(native.context, native.call, agent, native.idempotency_key)
         return ({**values, wanted: context} if wanted else values), context
 
     async def later(**values: Any) -> Any:
-        values, context = given(values)
+        values, context = split_context(values)
         try:
             return await function(**values)
         except Exception as error:
             return await _failed(told, context, error)
 
     def at_once(**values: Any) -> Any:
-        values, context = given(values)
+        values, context = split_context(values)
         try:
             return function(**values)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The SDK's tracing, by name. Decides: nothing. It is accepted and records nothing: the ledger has what happened."""
+"""The SDK's tracing, by name. It is accepted and records nothing: the ledger has what happened."""
 
 from __future__ import annotations
 

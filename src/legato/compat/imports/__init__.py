@@ -1,4 +1,4 @@
-"""Conversations that other frameworks kept, as Legato ledgers. May know: stores. Decides: nothing about the sources; see the readers.
+"""Conversations of other frameworks as Legato ledgers.
 
     conversation = from_run_state(text)                  # reads, and says what there is; touches no store
     print(conversation.report)
@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from legato.compat.imports.agent_framework import checkpoint_entries, message_entries
 from legato.compat.imports.agents_sdk import run_state_entries, session_entries
-from legato.compat.imports.conversation import Entry, Heard, Report, Spoke, Writer, gathered
-from legato.compat.imports.reading import read_bytes, refused
+from legato.compat.imports.conversation import AgentReply, Entry, LedgerWriter, Report, UserMessage, group_turns
+from legato.compat.imports.untrusted_input import import_refusal, read_bytes
 from legato.core.codec import validate_fact
 from legato.core.facts import AnyFact
 from legato.core.state import fold
@@ -40,9 +40,11 @@ class Conversation:
 
     @property
     def agents(self) -> list[str]:
-        """Who speaks in it; a workflow that goes on with it has agents of these names, unless they are renamed."""
+        """The agents that speak in it. A workflow that continues it has agents of these names, unless they are renamed."""
         return list(
-            dict.fromkeys(name for entry in self._entries if isinstance(entry, Spoke) for name in (entry.agent, *entry.handoffs.values()))
+            dict.fromkeys(
+                name for entry in self._entries if isinstance(entry, AgentReply) for name in (entry.agent, *entry.handoffs.values())
+            )
         )
 
     async def save(self, store: Store, session: str, *, workflow: str, agents: Mapping[str, str] | None = None) -> Report:
@@ -77,21 +79,21 @@ class Conversation:
         """The facts, proved to be a ledger: that they can be read again, and that each may follow the one before it."""
         report = replace(self._read, left_out=list(self._read.left_out), notes=list(self._read.notes))
         entries = [_renamed(entry, agents) for entry in self._entries]
-        writer = Writer(report, at)
-        writer.write(gathered(entries, report), "imported", workflow)
+        writer = LedgerWriter(report, at)
+        writer.write(group_turns(entries, report), "imported", workflow)
         if len(writer.facts) < 2:
-            raise refused(f"there is no conversation in this {report.source}")
+            raise import_refusal(f"there is no conversation in this {report.source}")
         facts = [validate_fact(fact) for fact in writer.facts]
         fold(facts)
         return facts, self._contents | writer.contents, report
 
     def __repr__(self) -> str:
-        heard = sum(isinstance(entry, Heard) for entry in self._entries)
+        heard = sum(isinstance(entry, UserMessage) for entry in self._entries)
         return f"<Conversation from {self._read.source}: {heard} messages, agents {', '.join(self.agents) or 'none'}>"
 
 
 def _renamed(entry: Entry, agents: Mapping[str, str]) -> Entry:
-    if not isinstance(entry, Spoke):
+    if not isinstance(entry, AgentReply):
         return entry
     name = agents.get(entry.agent, entry.agent) or "assistant"
     return replace(entry, agent=name, handoffs={index: agents.get(target, target) for index, target in entry.handoffs.items()})

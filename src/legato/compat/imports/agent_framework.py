@@ -1,4 +1,4 @@
-"""Checkpoints of Microsoft Agent Framework. May know: their JSON. Decides: what was said, and which of its many places said it first.
+"""Reader of Microsoft Agent Framework's checkpoints.
 
 A checkpoint keeps the conversation once for every agent, and in most releases several times for each: what an agent was given goes into
 its history again with every run. What is a copy is told by where it stands and by the ids that the framework gave, never by its words:
@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.compat.imports.conversation import Came, Entry, Heard, Report, Spoke
-from legato.compat.imports.reading import Gathered, a_dict, a_list, a_text, as_text, read_json, refused
+from legato.compat.imports.conversation import AgentReply, Entry, Report, ToolOutput, UserMessage
+from legato.compat.imports.untrusted_input import MessageParts, check_dict, check_list, check_text, import_refusal, read_json, text_or_json
 from legato.core.facts import Call, Content, OutputText, ReplyItem
 from legato.errors import CannotImport
 
@@ -26,7 +26,7 @@ HANDOFF = "handoff_to_"
 ORCHESTRATOR = "handoff-coordinator"
 
 
-class Told(Struct):
+class StoredMessage(Struct):
     """One message of a checkpoint."""
 
     role: str
@@ -37,13 +37,13 @@ class Told(Struct):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells its copies: the id, or those of its calls and outputs; empty for most of what users say."""
+        """The identity of its copies: the id, or those of its calls and outputs; empty for most messages of users."""
         ids = tuple(str(content.get("call_id")) for content in self.contents if content.get("type") in ("function_call", "function_result"))
         return (self.role, self.id) if self.id else (self.role, *ids) if ids else ()
 
     @property
     def is_dialogue(self) -> bool:
-        """Whether every agent was told: words, not calls and outputs alone."""
+        """True if every agent received the message: text, not calls and outputs alone."""
         return self.role == "user" or (self.role == "assistant" and any(content.get("type") not in _TRAFFIC for content in self.contents))
 
 
@@ -51,10 +51,10 @@ _TRAFFIC = ("function_call", "function_result", "function_approval_request", "fu
 
 
 def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], dict[str, bytes]]:
-    """What a checkpoint holds of the conversation."""
+    """Return the conversation in a checkpoint."""
     body, state = _read_checkpoint(text)
-    report.source = f"checkpoint {a_text(body['checkpoint_id'], 'the checkpoint_id')}"
-    executors = a_dict(state.get("_executor_state") or {}, "the executors")
+    report.source = f"checkpoint {check_text(body['checkpoint_id'], 'the checkpoint_id')}"
+    executors = check_dict(state.get("_executor_state") or {}, "the executors")
     pickles = Pickles(report)
     histories = {name: history for name, kept in executors.items() if (history := _history(name, kept, pickles))}
     pickles.find("messages", body.get("messages"))
@@ -63,7 +63,7 @@ def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], 
     if body.get("messages"):
         report.notes.append("the checkpoint was written between two steps; what was on its way between agents is not in it")
     kept = _messages(
-        a_dict(executors.get(ORCHESTRATOR) or {}, ORCHESTRATOR).get("conversation") or [], f"{ORCHESTRATOR}.conversation", pickles
+        check_dict(executors.get(ORCHESTRATOR) or {}, ORCHESTRATOR).get("conversation") or [], f"{ORCHESTRATOR}.conversation", pickles
     )
     agents = _agents(histories, kept)
     spoken = [message for message in kept if message.is_dialogue] or max((own.dialogue for own in agents), key=len, default=[])
@@ -80,48 +80,50 @@ def _read_checkpoint(text: str | bytes) -> tuple[dict[str, Any], dict[str, Any]]
     body = read_json(text, "the checkpoint")
     version, state = body.get("version"), body.get("state", body.get("shared_state"))
     if "checkpoint_id" not in body or not isinstance(state, dict):
-        raise refused(
+        raise import_refusal(
             "this is no checkpoint of Agent Framework",
             expected="an object with checkpoint_id and state",
             found=", ".join(map(str, body))[:80],
         )
     if version != "1.0":
-        raise refused("this checkpoint has a version that is not known", expected="1.0", found=repr(version))
+        raise import_refusal("this checkpoint has a version that is not known", expected="1.0", found=repr(version))
     return body, state
 
 
-def _agents(histories: dict[str, list[Told]], kept: list[Told]) -> list[Own]:
-    """What each agent knew. Of one whose history the provider holds, what the orchestrator has `kept` has the latest calls."""
+def _agents(histories: dict[str, list[StoredMessage]], kept: list[StoredMessage]) -> list[AgentHistory]:
+    """Return each agent's history. If the provider holds it, the orchestrator's `kept` messages have the latest calls."""
     speakers = dict.fromkeys(message.author for message in kept if message.role == "assistant" and message.author)
-    return [Own(name, history) for name, history in (histories | {name: kept for name in speakers if name not in histories}).items()]
+    return [
+        AgentHistory(name, history) for name, history in (histories | {name: kept for name in speakers if name not in histories}).items()
+    ]
 
 
 def _nothing_spoken(pickles: Pickles) -> CannotImport:
     if not pickles.number:
-        return refused("nobody has said anything in this checkpoint yet", do="take a later one")
+        return import_refusal("nobody has said anything in this checkpoint yet", do="take a later one")
     do = (
         "where the framework is, write its messages as JSON, [message.to_dict(), ...], and import that file: docs/migrate/index.md"
         "#the-conversations has the three lines that do it"
     )
-    return refused(
+    return import_refusal(
         "nothing of this checkpoint's conversation can be read without running pickles", found=f"{pickles.number} pickled values", do=do
     )
 
 
 def message_entries(text: str | bytes, report: Report) -> tuple[list[Entry], dict[str, bytes]]:
-    """What a list of messages (`Message.to_dict()`, in JSON) holds, each of them once."""
+    """Return the conversation in a list of messages (`Message.to_dict()`, in JSON), each message once."""
     body = read_json(b'{"messages":' + (text.encode("utf-8", "replace") if isinstance(text, str) else text) + b"}", "the list of messages")
     report.source = "messages"
     pickles = Pickles(report)
     told = _messages(body["messages"], "messages", pickles)
     if pickles.number:
-        raise refused("a message is pickled", do="write messages with to_dict()")
+        raise import_refusal("a message is pickled", do="write messages with to_dict()")
     reader = Reader(report)
     return list(reader.entries(told)), reader.contents
 
 
 class Pickles:
-    """What is kept as a pickle: counted by place, and not touched."""
+    """The pickled values of a checkpoint: counted by place, never loaded."""
 
     def __init__(self, report: Report) -> None:
         self.number = 0
@@ -129,7 +131,7 @@ class Pickles:
         self._places: dict[str, int] = {}
 
     def is_one(self, value: object, where: str) -> bool:
-        """Whether this value is a pickle; it is counted then."""
+        """Return True if this value is a pickle, and count it."""
         if not isinstance(value, dict) or not ("__pickled__" in value or "__af_pickled__" in value):
             return False
         self.number += 1
@@ -158,9 +160,9 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _history(name: str, kept: object, pickles: Pickles) -> list[Told]:
+def _history(name: str, kept: object, pickles: Pickles) -> list[StoredMessage]:
     """The longest list of messages that an executor keeps in JSON."""
-    kept = a_dict(kept, f"executor {name}")
+    kept = check_dict(kept, f"executor {name}")
     lists: dict[str, object] = {where: kept[where] for where in ("cache", "full_conversation") if where in kept}
     if isinstance(thread := _unwrapped(kept.get("agent_thread")), dict) and isinstance(thread.get("chat_message_store_state"), dict):
         lists["agent_thread"] = thread["chat_message_store_state"].get("messages")
@@ -175,37 +177,39 @@ def _history(name: str, kept: object, pickles: Pickles) -> list[Told]:
     return max(found, key=len, default=[])
 
 
-def _messages(given: object, where: str, pickles: Pickles) -> list[Told]:
-    told: list[Told] = []
+def _messages(given: object, where: str, pickles: Pickles) -> list[StoredMessage]:
+    told: list[StoredMessage] = []
     if pickles.is_one(given, where):
         return told
-    for number, message in enumerate(a_list(given, where)):
+    for number, message in enumerate(check_list(given, where)):
         if pickles.is_one(message, where):
             continue
         place = f"{where}[{number}]"
-        message = a_dict(_unwrapped(message), place)
+        message = check_dict(_unwrapped(message), place)
         role = _unwrapped(message.get("role"))
-        role = a_text(role.get("value") if isinstance(role, dict) else role, f"the role of {place}")
-        contents = [a_dict(_unwrapped(content), place) for content in a_list(message.get("contents") or [], f"the contents of {place}")]
-        author, id = (a_text(message.get(name) or "", f"the {name} of {place}") for name in ("author_name", "message_id"))
-        told.append(Told(role, author, id, contents, place))
+        role = check_text(role.get("value") if isinstance(role, dict) else role, f"the role of {place}")
+        contents = [
+            check_dict(_unwrapped(content), place) for content in check_list(message.get("contents") or [], f"the contents of {place}")
+        ]
+        author, id = (check_text(message.get(name) or "", f"the {name} of {place}") for name in ("author_name", "message_id"))
+        told.append(StoredMessage(role, author, id, contents, place))
     return told
 
 
 # -- copies ------------------------------------------------------------------------------------------------------------------
 
 
-class Own:
+class AgentHistory:
     """An agent's history, without what was put into it again: the conversation as the agent knew it."""
 
-    def __init__(self, name: str, history: list[Told]) -> None:
+    def __init__(self, name: str, history: list[StoredMessage]) -> None:
         self.name = name
         self.copies = 0
-        self.conversation: list[Told] = []
-        self.dialogue: list[Told] = []
+        self.conversation: list[StoredMessage] = []
+        self.dialogue: list[StoredMessage] = []
         """What every agent was told."""
         known: set[tuple[str, ...]] = set()
-        given: list[Told] = []
+        given: list[StoredMessage] = []
         for told in history:
             if self.owns(told) and told.key not in known:
                 self._hear(given, known)
@@ -216,13 +220,13 @@ class Own:
                 given.append(told)
         self._hear(given, known)
 
-    def owns(self, told: Told) -> bool:
-        """Whether the agent itself said or called it, or was answered."""
+    def owns(self, told: StoredMessage) -> bool:
+        """Return True if the agent itself wrote the message, made the call or received the output."""
         return told.role in ("assistant", "tool") and told.author in ("", self.name)
 
-    def blocks(self) -> list[list[Told]]:
-        """What the agent called and was answered: before each part of its dialogue, and after the last."""
-        blocks: list[list[Told]] = [[]]
+    def blocks(self) -> list[list[StoredMessage]]:
+        """Return the agent's calls and outputs: before each part of its dialogue, and after the last."""
+        blocks: list[list[StoredMessage]] = [[]]
         for told in self.conversation:
             if told.is_dialogue:
                 blocks.append([])
@@ -230,7 +234,7 @@ class Own:
                 blocks[-1].append(told)
         return blocks
 
-    def _hear(self, given: list[Told], known: set[tuple[str, ...]]) -> None:
+    def _hear(self, given: list[StoredMessage], known: set[tuple[str, ...]]) -> None:
         """The input of one run: what is new in it."""
         last = max((place for place, told in enumerate(given) if told.key and told.key in known), default=-1)
         before, now = self.dialogue, [told for told in given if told.is_dialogue]
@@ -240,20 +244,20 @@ class Own:
         self._keep(given[last + 1 :])
         known |= {told.key for told in given[last + 1 :] if told.key}
 
-    def _keep(self, new: list[Told]) -> None:
+    def _keep(self, new: list[StoredMessage]) -> None:
         self.conversation += new
         self.dialogue += [told for told in new if told.is_dialogue]
 
 
-def _may_be_same(one: Told, other: Told, copied: bool = False) -> bool:
+def _may_be_same(one: StoredMessage, other: StoredMessage, copied: bool = False) -> bool:
     """As far as roles, authors and ids tell. `copied`: what other agents are told of a reply with calls is its words, without its id."""
     return one.role == other.role and one.author == other.author and (one.id == other.id or (copied and not (one.id and other.id)))
 
 
-def _merged(spoken: list[Told], agents: list[Own], report: Report) -> Iterator[Told]:
+def _merged(spoken: list[StoredMessage], agents: list[AgentHistory], report: Report) -> Iterator[StoredMessage]:
     """The dialogue, with every agent's own calls and outputs where they were made."""
-    between: dict[int, list[list[Told]]] = {}
-    own: dict[int, Told] = {}
+    between: dict[int, list[list[StoredMessage]]] = {}
+    own: dict[int, StoredMessage] = {}
     for agent in agents:
         for place, block in enumerate(agent.blocks()):
             if block:
@@ -272,13 +276,13 @@ def _merged(spoken: list[Told], agents: list[Own], report: Report) -> Iterator[T
         yield from _in_turn(between[place], "")
 
 
-def _in_turn(blocks: list[list[Told]], speaker: str) -> Iterator[Told]:
+def _in_turn(blocks: list[list[StoredMessage]], speaker: str) -> Iterator[StoredMessage]:
     """Blocks of several agents at one place: each after the one that handed over to it."""
 
-    def targets(block: list[Told]) -> set[str]:
+    def targets(block: list[StoredMessage]) -> set[str]:
         return {str(content.get("name"))[len(HANDOFF) :] for told in block for content in told.contents if _is_handoff(content)}
 
-    def whose(block: list[Told]) -> str:
+    def whose(block: list[StoredMessage]) -> str:
         return next((told.author for told in block if told.author), "")
 
     while blocks:
@@ -307,15 +311,15 @@ class Reader:
         self._report = report
         self._left: dict[str, int] = {}
 
-    def entries(self, told: Iterable[Told]) -> Iterator[Entry]:
+    def entries(self, told: Iterable[StoredMessage]) -> Iterator[Entry]:
         """All of them."""
         speaker = ""
         for message in told:
             if message.role == "user":
                 if content := self._content(message):
-                    yield Heard(content, message.author)
+                    yield UserMessage(content, message.author)
             elif message.role == "assistant":
-                speaker = message.author or speaker or _owner(message)
+                speaker = message.author or speaker or _find_history_owner(message)
                 if (spoke := self._spoke(message, speaker)).items:
                     yield spoke
             elif message.role == "tool":
@@ -324,22 +328,22 @@ class Reader:
                 self._leave(f"a message of role {message.role!r}")
         self._report.left_out += [f"{what} ({number} times)" if number > 1 else what for what, number in self._left.items()]
 
-    def _spoke(self, message: Told, speaker: str) -> Spoke:
+    def _spoke(self, message: StoredMessage, speaker: str) -> AgentReply:
         items: list[ReplyItem] = []
         handoffs: dict[int, str] = {}
         waiting = [content for content in message.contents if content.get("type") == "function_approval_request"]
-        asked = [a_dict(content.get("function_call"), message.where).get("call_id") for content in waiting]
+        asked = [check_dict(content.get("function_call"), message.where).get("call_id") for content in waiting]
         asks: set[int] = set()
         for content in message.contents:
             match content.get("type"):
                 case "text":
-                    if text := a_text(content.get("text") or "", message.where):
+                    if text := check_text(content.get("text") or "", message.where):
                         items.append(OutputText(text))
                 case "function_call":
                     call = Call(
-                        a_text(content.get("name"), f"the name in {message.where}", empty=False),
-                        as_text(content.get("arguments") or "{}", message.where),
-                        a_text(content.get("call_id") or "", message.where),
+                        check_text(content.get("name"), f"the name in {message.where}", empty=False),
+                        text_or_json(content.get("arguments") or "{}", message.where),
+                        check_text(content.get("call_id") or "", message.where),
                     )
                     if _is_handoff(content):
                         handoffs[len(items)] = call.tool[len(HANDOFF) :]
@@ -350,25 +354,27 @@ class Reader:
                     pass  # the call itself stands there too
                 case kind:
                     self._leave(_kind(kind))
-        return Spoke(speaker, tuple(items), handoffs, frozenset(asks))
+        return AgentReply(speaker, tuple(items), handoffs, frozenset(asks))
 
-    def _outputs(self, message: Told) -> Iterator[Came]:
+    def _outputs(self, message: StoredMessage) -> Iterator[ToolOutput]:
         for content in message.contents:
             if content.get("type") != "function_result":
                 self._leave(_kind(content.get("type")))
                 continue
             failed = bool(content.get("exception"))
             given = content.get("result") if content.get("result") is not None else content.get("exception") or ""
-            yield Came(a_text(content.get("call_id") or "", message.where), as_text(_unwrapped(given), message.where), failed)
+            yield ToolOutput(
+                check_text(content.get("call_id") or "", message.where), text_or_json(_unwrapped(given), message.where), failed
+            )
 
-    def _content(self, message: Told) -> Content:
-        gathered = Gathered([], self.contents)
+    def _content(self, message: StoredMessage) -> Content:
+        gathered = MessageParts([], self.contents)
         for content in message.contents:
             match content.get("type"):
                 case "text":
-                    gathered.text(a_text(content.get("text") or "", message.where))
+                    gathered.text(check_text(content.get("text") or "", message.where))
                 case "data" | "uri" if content.get("uri"):
-                    uri, media_type = (a_text(content.get(name) or "", message.where) for name in ("uri", "media_type"))
+                    uri, media_type = (check_text(content.get(name) or "", message.where) for name in ("uri", "media_type"))
                     gathered.attached(uri, media_type, "", message.where)
                 case "function_approval_response":
                     pass  # what came of it stands behind the call
@@ -384,6 +390,6 @@ def _kind(kind: object) -> str:
     return "reasoning, which belongs to the provider that made it" if kind == "text_reasoning" else f"content of type {str(kind)[:40]!r}"
 
 
-def _owner(message: Told) -> str:
-    """Whose history it stands in, where nothing else says who spoke."""
+def _find_history_owner(message: StoredMessage) -> str:
+    """Return the agent in whose history the message stands, for messages without an author."""
     return message.where.partition(".")[0]

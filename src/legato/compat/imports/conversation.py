@@ -1,7 +1,7 @@
-"""A conversation that another framework kept. May know: facts' parts. Decides: what belongs together, and how a ledger of it is written.
+"""A conversation of another framework, before it is written as a ledger.
 
-Readers (one file per source) give what they find as `Heard`, `Spoke` and `Came`, in order. Which call an output belongs to, where a reply
-ends, and how control passed is decided here, the same for every source. The facts are proposed to the same rules as all others.
+Readers (one file per source) yield `UserMessage`, `AgentReply` and `ToolOutput`, in order. This module decides which call an output belongs
+to, where a reply ends, and how control passed, the same for every source. The facts are proposed to the same rules as all others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from legato.compat.imports.reading import printable
+from legato.compat.imports.untrusted_input import escape_unprintable
 from legato.core.digests import digest_arguments
 from legato.core.facts import (
     AnyFact,
@@ -31,18 +31,18 @@ from legato.core.facts import (
 from legato.core.messages_to_model import MAY_HAVE_TAKEN_EFFECT
 from legato.core.turn_context import TurnContext, encode_turn_context
 
-SHOWN = 20
+MAX_PRINTED_LINES = 20
 """Lines of a kind that a report prints."""
 
 
-class Heard(Struct, frozen=True):
+class UserMessage(Struct, frozen=True):
     """A user said something."""
 
     content: Content
     author: str = ""
 
 
-class Spoke(Struct, frozen=True):
+class AgentReply(Struct, frozen=True):
     """An agent's model said or called something; what follows without an output between is the same reply."""
 
     agent: str
@@ -53,7 +53,7 @@ class Spoke(Struct, frozen=True):
     """Which of the items are calls that wait for a person's approval, if they have no output."""
 
 
-class Came(Struct, frozen=True):
+class ToolOutput(Struct, frozen=True):
     """A call's output."""
 
     call_id: str
@@ -61,11 +61,11 @@ class Came(Struct, frozen=True):
     failed: bool = False
 
 
-Entry: TypeAlias = Heard | Spoke | Came
+Entry: TypeAlias = UserMessage | AgentReply | ToolOutput
 
 
 class Report(Struct):
-    """What an import did. Read it: what is not in the ledger stands in `left_out`."""
+    """The report of an import. `left_out` lists the parts that are not in the ledger."""
 
     source: str
     messages: int = 0
@@ -88,13 +88,13 @@ class Report(Struct):
             *_listed("left out", self.left_out),
             *_listed("note", self.notes),
         ]
-        return "\n".join(printable(line) for line in lines if line)
+        return "\n".join(escape_unprintable(line) for line in lines if line)
 
 
 def _listed(what: str, lines: list[str]) -> list[str]:
-    """The first of them; whoever wants all looks at the list itself."""
-    more = [f"  {what}: {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
-    return [*(f"  {what}: {line}" for line in lines[:SHOWN]), *more]
+    """Return the first lines, and the number of the others."""
+    more = [f"  {what}: {len(lines) - MAX_PRINTED_LINES} more"] if len(lines) > MAX_PRINTED_LINES else []
+    return [*(f"  {what}: {line}" for line in lines[:MAX_PRINTED_LINES]), *more]
 
 
 class _Reply:
@@ -105,18 +105,18 @@ class _Reply:
         self.items: list[ReplyItem] = []
         self.handoffs: dict[int, str] = {}
         self.asks: set[int] = set()
-        self.outputs: dict[int, Came] = {}
+        self.outputs: dict[int, ToolOutput] = {}
         self.met_output = False
         self._open: dict[str, deque[int]] = {}
 
-    def add(self, spoke: Spoke) -> None:
+    def add(self, spoke: AgentReply) -> None:
         start = len(self.items)
         self.items.extend(spoke.items)
         self._look_for_calls(start)
         self.handoffs |= {start + index: target for index, target in spoke.handoffs.items()}
         self.asks |= {start + index for index in spoke.asks}
 
-    def put_before(self, spoke: Spoke) -> None:
+    def put_before(self, spoke: AgentReply) -> None:
         """The same, before what is there."""
         size = len(spoke.items)
         self.items[:0] = spoke.items
@@ -132,7 +132,7 @@ class _Reply:
             if isinstance(call := self.items[index], Call) and index not in self.outputs:
                 self._open.setdefault(call.call_id, deque()).append(index)
 
-    def answers(self, came: Came) -> bool:
+    def answers(self, came: ToolOutput) -> bool:
         """Give an output to the earliest call of its id that has none."""
         if not (waiting := self._open.get(came.call_id)):
             return False
@@ -142,7 +142,7 @@ class _Reply:
 
     @property
     def only_hands_over(self) -> bool:
-        """Whether its calls are handoffs, so that nobody can have heard of an output before the other agent began."""
+        """True if all calls are handoffs, so that no output can have been seen before the other agent began."""
         return bool(self.handoffs) and set(self.calls) == set(self.handoffs)
 
     @property
@@ -150,16 +150,16 @@ class _Reply:
         return [index for index, item in enumerate(self.items) if isinstance(item, Call)]
 
 
-def gathered(entries: Sequence[Entry], report: Report) -> list[Heard | _Reply]:
+def group_turns(entries: Sequence[Entry], report: Report) -> list[UserMessage | _Reply]:
     """Messages and replies, each call with its output."""
-    turns: list[Heard | _Reply] = []
+    turns: list[UserMessage | _Reply] = []
     waiting: dict[str, deque[_Reply]] = {}
     for entry in entries:
         last = turns[-1] if turns else None
         match entry:
-            case Heard():
+            case UserMessage():
                 turns.append(entry)
-            case Spoke():
+            case AgentReply():
                 if isinstance(last, _Reply) and last.agent == entry.agent and last.only_hands_over:
                     last.put_before(entry)  # words that an agent said after its handoff and before the other began
                     _expect(waiting, last, entry)
@@ -171,25 +171,25 @@ def gathered(entries: Sequence[Entry], report: Report) -> list[Heard | _Reply]:
                     turns.append(last := _Reply(entry.agent))
                 last.add(entry)
                 _expect(waiting, last, entry)
-            case Came():
+            case ToolOutput():
                 _pair(entry, waiting, report)
     return turns
 
 
-def _expect(waiting: dict[str, deque[_Reply]], reply: _Reply, spoke: Spoke) -> None:
+def _expect(waiting: dict[str, deque[_Reply]], reply: _Reply, spoke: AgentReply) -> None:
     for item in spoke.items:
         if isinstance(item, Call):
             waiting.setdefault(item.call_id, deque()).append(reply)
 
 
-def _pair(came: Came, waiting: dict[str, deque[_Reply]], report: Report) -> None:
+def _pair(came: ToolOutput, waiting: dict[str, deque[_Reply]], report: Report) -> None:
     """Give an output to the earliest call of its id that has none: call ids may be used again."""
     replies = waiting.get(came.call_id)
     if not replies or not replies.popleft().answers(came):
         report.left_out.append(f"an output for call {came.call_id!r}, which is not there or has its output")
 
 
-class Writer:
+class LedgerWriter:
     """Writes the ledger of what was gathered, fact by fact."""
 
     def __init__(self, report: Report, at: int) -> None:
@@ -198,14 +198,14 @@ class Writer:
         self._report = report
         self._at = at
 
-    def write(self, turns: Sequence[Heard | _Reply], ledger: str, workflow: str) -> None:
+    def write(self, turns: Sequence[UserMessage | _Reply], ledger: str, workflow: str) -> None:
         """All of it."""
         self.facts.append(Opened(at=self._at, ledger_id=ledger, workflow=workflow))
         followers = [""]  # of each turn, from the last: who replies next
         for turn in reversed(turns):
             followers.append(turn.agent if isinstance(turn, _Reply) else followers[-1])
         for place, turn in enumerate(turns):
-            if isinstance(turn, Heard):
+            if isinstance(turn, UserMessage):
                 self.facts.append(MessageReceived(at=self._at, content=turn.content, author=turn.author))
                 self._report.messages += 1
             else:
@@ -253,8 +253,8 @@ class Writer:
             self._report.notes.append(f"{reply.agent} passed control to {whom}, who said nothing; {target} spoke next")
         return target, taken
 
-    def _call(self, call: Call, ref: CallRef, output: Came | None, asks: bool) -> bool:
-        """What became of a call. True if it waits for a person."""
+    def _call(self, call: Call, ref: CallRef, output: ToolOutput | None, asks: bool) -> bool:
+        """Write the outcome of a call. Return True if it waits for a person."""
         if output is not None:
             self.facts.append(CallStarted(at=self._at, call=ref, attempt=1, epoch=0))
             self.facts.append(
@@ -273,7 +273,7 @@ class Writer:
         return output is None and asks
 
     def _frame(self, agent: str) -> str:
-        """Nobody knows what surrounded these replies. No model has such options, so the next turn gets a frame of its own."""
+        """Return the digest of an imported turn context. Its options match no model, so the next turn gets a context of its own."""
         digest, data = encode_turn_context(TurnContext(agent=agent, options='{"imported":true}'))
         self.contents[digest] = data
         return digest

@@ -1,4 +1,4 @@
-"""What our facades have, asked of themselves: the answer cannot age. May know: their classes, signatures, source. Decides: nothing."""
+"""The names, attributes and arguments of the facades, read from the facades themselves: the answer cannot age."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TITLES = {"agent_framework": "Microsoft Agent Framework", "agents": "OpenAI Agen
 
 
 def covered_names() -> dict[str, frozenset[str]]:
-    """What the facades have, by the module that a program takes it from: `agents`, `agents.extensions.handoff_filters`."""
+    """Return the facades' names, by the module that a program imports from: `agents`, `agents.extensions.handoff_filters`."""
     names: dict[str, frozenset[str]] = {}
     for framework, facade in FACADES.items():
         try:
@@ -47,7 +47,7 @@ def covered_names() -> dict[str, frozenset[str]]:
 
 
 def _public(module: ModuleType) -> Iterator[str]:
-    """What a module without `__all__` has of its own."""
+    """Yield the public names of a module without `__all__`."""
     for name, value in vars(module).items():
         own = getattr(value, "__module__", "") == module.__name__ or (name.isupper() and name != "TYPE_CHECKING")
         if own and not name.startswith("_"):
@@ -55,7 +55,7 @@ def _public(module: ModuleType) -> Iterator[str]:
 
 
 def framework_of(thing: Any) -> str:
-    """Whose facade a class or function is of; empty if it is none of ours."""
+    """Return the framework whose facade defines a class or function; empty if none does."""
     module = getattr(thing, "__module__", "") or ""
     return next((name for name, facade in FACADES.items() if module == facade or module.startswith(f"{facade}.")), "")
 
@@ -63,17 +63,17 @@ def framework_of(thing: Any) -> str:
 # -- attributes --------------------------------------------------------------------------------------------------------------
 
 
-def lacks(cls: type, name: str) -> str | None:
-    """None if an object of this class may have such an attribute; else what the class itself says about it, which may be nothing.
+def explain_missing_attribute(cls: type, name: str) -> str | None:
+    """Return None if an object of this class may have such an attribute; else the class's explanation, which may be empty.
 
     An object that a program takes for one of `cls` may be of a class below it.
     """
-    said = [_lacks(each, name) for each in (cls, *_below(cls))]
+    said = [_explain_missing(each, name) for each in (cls, *_below(cls))]
     return None if None in said else next((words for words in said if words), "")
 
 
-def said_of(module: str, name: str) -> str:
-    """What a module of a facade says about a name that it does not have."""
+def explain_missing_name(module: str, name: str) -> str:
+    """Return a facade module's explanation for a name that it does not have."""
     try:
         getattr(importlib.import_module(module), name)
     except (AttributeError, ImportError) as error:
@@ -81,7 +81,7 @@ def said_of(module: str, name: str) -> str:
     return ""
 
 
-def _lacks(cls: type, name: str) -> str | None:
+def _explain_missing(cls: type, name: str) -> str | None:
     if hasattr(cls, name) or any(name in _set_on_self(each) for each in cls.__mro__ if framework_of(each)):
         return None
     try:
@@ -101,7 +101,7 @@ def _lacks(cls: type, name: str) -> str | None:
 
 
 def _words(error: Exception) -> str:
-    """What an error says to do: its last part, if it has words at all."""
+    """Return the last part of an error's message, if it is more than Python's own message."""
     told = str(error)
     words = getattr(error, "do", "") or told.partition(" is not here: ")[2] or told
     return words if " " in words and "has no attribute" not in words else ""
@@ -131,8 +131,8 @@ def _source(thing: Any) -> ast.Module | None:
 # -- arguments ---------------------------------------------------------------------------------------------------------------
 
 
-class Takes(Struct, frozen=True):
-    """What a call takes."""
+class AcceptedArguments(Struct, frozen=True):
+    """The arguments that a call accepts."""
 
     signature: inspect.Signature
     keywords: frozenset[str]
@@ -142,8 +142,8 @@ class Takes(Struct, frozen=True):
 
 
 @cache
-def takes(call: Callable[..., Any], bound: bool = False) -> Takes | None:
-    """What a class or function of ours takes; `bound`: its first parameter is given already. None if it cannot be told."""
+def read_accepted_arguments(call: Callable[..., Any], bound: bool = False) -> AcceptedArguments | None:
+    """Return the arguments of a facade's class or function; None if unknown. `bound`: the first parameter is given already."""
     try:
         signature = inspect.signature(call)
     except (ValueError, TypeError):
@@ -154,13 +154,13 @@ def takes(call: Callable[..., Any], bound: bool = False) -> Takes | None:
     if more := next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), ""):
         onwards = _passes_on(call, more)
         for other, other_is_bound in onwards:
-            if (there := takes(other, other_is_bound)) is None:
+            if (there := read_accepted_arguments(other, other_is_bound)) is None:
                 return None
             names |= there.keywords
             rest += there.rest
         if not onwards:
             rest = (call,)
-    return Takes(signature.replace(parameters=parameters), frozenset(names), rest)
+    return AcceptedArguments(signature.replace(parameters=parameters), frozenset(names), rest)
 
 
 def _passes_on(call: Callable[..., Any], more: str) -> list[tuple[Callable[..., Any], bool]]:
@@ -180,7 +180,7 @@ def _is_name(node: ast.AST, name: str) -> bool:
 
 
 def _callee(call: Any, target: ast.expr) -> tuple[Callable[..., Any], bool] | None:
-    """What a function calls by this name, and whether its first parameter is given already; None if it is none of a facade's."""
+    """Return the facade's function that is called by this name, and whether its first parameter is given already; else None."""
     match target:
         case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
             owner = _owner(call)
@@ -200,32 +200,32 @@ def _owner(call: Callable[..., Any]) -> type | None:
 
 
 def _exported(thing: Any, name: str) -> Any:
-    """What the facade of `thing` has under a name that its module does not import until it runs."""
+    """Return the facade's value of a name that the module of `thing` does not import until it runs."""
     return getattr(importlib.import_module(FACADES[framework_of(thing)]), name, None) if framework_of(thing) else None
 
 
-class Answer(Struct, frozen=True):
-    """What a class says to an argument."""
+class ArgumentAnswer(Struct, frozen=True):
+    """A class's answer to an argument."""
 
     accepted: bool
     words: str
 
 
-def told(call: Any, name: str, argument: str) -> Answer | None:
-    """What the facade of a class or function lists about one of its arguments, in its tables `INSTEAD` and `NOTHING`."""
-    tables = importlib.import_module(f"{FACADES[framework_of(call)]}.not_here")
+def find_listed_answer(call: Any, name: str, argument: str) -> ArgumentAnswer | None:
+    """Return the entry about an argument in the facade's tables `INSTEAD` and `NOTHING`."""
+    tables = importlib.import_module(f"{FACADES[framework_of(call)]}.unsupported")
     owners = [vars(each).get("__mirrors__", each.__name__) for each in call.__mro__] if isinstance(call, type) else [name]
     owners.append(name.rpartition("_")[0])  # run_sync and run_streamed take what run takes
     for key in (f"{owner}.{argument}" for owner in owners):
         for accepted, table in ((False, "INSTEAD"), (True, "NOTHING")):
             if words := getattr(tables, table, {}).get(key):
-                return Answer(accepted, words)
+                return ArgumentAnswer(accepted, words)
     return None
 
 
 @cache
-def tried(call: Callable[..., Any], name: str) -> Answer | None:
-    """What one of our classes says when it is given an argument that its signature does not list: it is made, and thrown away.
+def try_argument(call: Callable[..., Any], name: str) -> ArgumentAnswer | None:
+    """Return a class's own answer to an argument outside its signature: an object is made, and thrown away.
 
     None if it takes the argument, or objects to something else.
     """
@@ -237,10 +237,10 @@ def tried(call: Callable[..., Any], name: str) -> Answer | None:
             call(**{name: object()})
         except MeansNothingHere as said:
             told = str(said)
-            return Answer(True, told.partition("means nothing here: ")[2]) if f"({name}=...)" in told else None
+            return ArgumentAnswer(True, told.partition("means nothing here: ")[2]) if f"({name}=...)" in told else None
         except Exception as error:
             about = f"takes no {name!r}" in str(error) or f"({name}=...)" in str(error)
-            return Answer(False, getattr(error, "do", "")) if about else None
+            return ArgumentAnswer(False, getattr(error, "do", "")) if about else None
     return None
 
 
@@ -252,7 +252,7 @@ def _named(call: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 @cache
-def hints(thing: Any) -> dict[str, Any]:
+def resolve_annotations(thing: Any) -> dict[str, Any]:
     """The annotations of a class or function, as far as they can be resolved."""
     module = sys.modules.get(getattr(thing, "__module__", ""))
     facade = importlib.import_module(FACADES[framework_of(thing)]) if framework_of(thing) else None

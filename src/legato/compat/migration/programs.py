@@ -1,4 +1,4 @@
-"""Programs of other frameworks, with their imports changed. May know: Python's grammar. Decides: which names move.
+"""Programs of other frameworks, with their imports changed.
 
 A program is parsed and never run or imported. Only the text of its import statements changes: everything else, comments and blank
 lines too, stays as it is, byte for byte. Which names there are is asked of the facades themselves, so the answer cannot age.
@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from legato.compat.migration.facades import FACADES, said_of
-from legato.compat.migration.instead import DIFFERS, INSTEAD, NO_COUNTERPART, PRIVATE, STAR, SUBMODULE
-from legato.compat.migration.uses import Use, used
+from legato.compat.migration.facades import FACADES, explain_missing_name
+from legato.compat.migration.replacements import DIFFERS, INSTEAD, NO_COUNTERPART, PRIVATE, STAR, SUBMODULE
+from legato.compat.migration.unsupported_uses import Use, find_unsupported_uses
 from legato.errors import BadInput
 
 
@@ -32,7 +32,7 @@ class Name(Struct, frozen=True):
 
 
 class Migration(Struct, frozen=True):
-    """What became of a program."""
+    """The result of migrating a program."""
 
     program: str
     names: tuple[Name, ...] = ()
@@ -47,23 +47,23 @@ class Migration(Struct, frozen=True):
 
     @property
     def is_covered(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if nothing is left to do."""
         return not self.missing and all(use.accepted for use in self.uses)
 
 
-def migrated(source: str, covered: Mapping[str, Collection[str]], own_modules: Collection[str] = ()) -> Migration:
+def migrate_program(source: str, covered: Mapping[str, Collection[str]], own_modules: Collection[str] = ()) -> Migration:
     """The program with its imports changed. `covered`: as `covered_names()`. `own_modules`: the program's own that have a framework's name.
 
-    >>> migrated("from agents import Agent  # mine", {"agents": {"Agent"}}).program
+    >>> migrate_program("from agents import Agent  # mine", {"agents": {"Agent"}}).program
     'from legato.compat.agents import Agent  # mine'
     """
-    tree = parsed(source)
+    tree = parse_program(source)
     editor = _Editor(source, tree, {name: names for name, names in covered.items() if name.partition(".")[0] not in own_modules})
     editor.take_imports()
     names = sorted(editor.names, key=lambda name: (name.line, name.name))
     own = [f"{name} is a module of your own here, and was left alone" for name in sorted(own_modules) if re.search(rf"\b{name}\b", source)]
     differs = [DIFFERS[name] for name in sorted({each.name for each in names if each.covered} & DIFFERS.keys())]
-    return Migration(editor.edited(), tuple(names), (*own, *differs), tuple(used(tree, _our_modules(editor.covered))))
+    return Migration(editor.edited(), tuple(names), (*own, *differs), tuple(find_unsupported_uses(tree, _our_modules(editor.covered))))
 
 
 def _our_modules(covered: Iterable[str]) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _our_modules(covered: Iterable[str]) -> dict[str, str]:
     return theirs | {facade: facade for facade in theirs.values()}
 
 
-def parsed(source: str) -> ast.Module:
+def parse_program(source: str) -> ast.Module:
     """The program's tree; `BadInput` if it is no Python."""
     try:
         with warnings.catch_warnings():
@@ -115,7 +115,7 @@ class _Editor:
         return text
 
     def _at(self, line: int, column: int) -> int:
-        """Where a place of the tree is in the text: its columns count bytes."""
+        """Return the text position of a place in the tree: its columns count bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def _span(self, node: ast.stmt | ast.alias) -> tuple[int, int]:
@@ -151,7 +151,7 @@ class _Editor:
             self._changes.append((start, end, remarks + between.join(statements)))
 
     def _facade(self, name: str, module: str) -> tuple[str, str]:
-        """Where a name is found here; else nothing, and what to write instead."""
+        """Return the facade's module for a name; else nothing, and what to write instead."""
         framework, _, rest = module.partition(".")
         if name == "*":
             return "", STAR.format(module=module, names=", ".join(self._taken_by_star(module)) or "A, B")
@@ -160,10 +160,10 @@ class _Editor:
         for place in (module, framework):
             if name in self.covered.get(place, ()):
                 return FACADES[framework] + place.removeprefix(framework), ""
-        return "", said_of(FACADES[framework], name) or INSTEAD.get(name, NO_COUNTERPART[framework])
+        return "", explain_missing_name(FACADES[framework], name) or INSTEAD.get(name, NO_COUNTERPART[framework])
 
     def _taken_by_star(self, module: str) -> list[str]:
-        """What a program uses that the module has, and that nothing else in it can be seen to bind."""
+        """Return the names that a program uses and the module has, and that nothing else in the program binds visibly."""
         named = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name)]
         stored = {node.id for node in named if not isinstance(node.ctx, ast.Load)}
         return sorted({node.id for node in named} & set(self.covered.get(module, ())) - stored)

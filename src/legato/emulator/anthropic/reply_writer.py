@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from legato.emulator.anthropic.prompt_builder import AnthropicReplyOptions
 from legato.emulator.chat.reply_writer import make_call_id
-from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.ids import IdGenerator
 from legato.emulator.request_types import StreamEvent
 from legato.emulator.token_budget import TokenBudget, cut_before_stop, split_for_stream
@@ -62,7 +62,7 @@ class _ContentWriter:
         self._make_id = make_id
         self._has_refused = False
 
-    def add(self, item: ReplyItem) -> None:
+    def add(self, item: FakeReplyItem) -> None:
         """Add an item, as far as there are tokens for it."""
         match item:
             case ReplyThought(text):

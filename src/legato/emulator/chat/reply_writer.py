@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from legato.emulator.chat.prompt_builder import ChatReplyOptions
-from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.ids import IdGenerator
 from legato.emulator.request_types import StreamEvent
 from legato.emulator.token_budget import TokenBudget, cut_before_stop, split_for_stream
@@ -82,7 +82,7 @@ class _ChoiceWriter:
         self._thoughts: list[str] = []
         self._refusal: str | None = None
 
-    def add(self, item: ReplyItem) -> None:
+    def add(self, item: FakeReplyItem) -> None:
         """Add an item, as far as there are tokens for it."""
         match item:
             case ReplyThought(text):

@@ -44,7 +44,7 @@ class ReplyRefusal(Struct, frozen=True, tag="Refused"):
     text: str
 
 
-ReplyItem: TypeAlias = ReplyThought | ReplyText | ReplyCall | ReplyRefusal
+FakeReplyItem: TypeAlias = ReplyThought | ReplyText | ReplyCall | ReplyRefusal
 
 
 class PromptMessage(Struct, frozen=True, rename={"role": "who", "calls": "uses", "call_id": "call"}):
@@ -89,7 +89,7 @@ class ModelPrompt(Struct, frozen=True, rename=_LOG_NAMES):
 class FakeReply(Struct, frozen=True):
     """A reply of the model. `finish` is "length" if the reply was cut short, "content_filter" if it was stopped."""
 
-    items: tuple[ReplyItem, ...]
+    items: tuple[FakeReplyItem, ...]
     finish: Literal["stop", "length", "content_filter"] = "stop"
 
 

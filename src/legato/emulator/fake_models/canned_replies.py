@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from inspect import iscoroutine
 from typing import TypeAlias
 
-from legato.emulator.fake_models.base import FakeReply, ModelPrompt, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ModelPrompt, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.fake_models.prompt_turns import count_turn
 from legato.errors import BadInput
 
-ReplyLike: TypeAlias = FakeReply | str | ReplyItem | Sequence[str | ReplyItem]
+ReplyLike: TypeAlias = FakeReply | str | FakeReplyItem | Sequence[str | FakeReplyItem]
 
 
 class FunctionModel:
@@ -58,7 +58,7 @@ def to_fake_reply(reply: object, source: str) -> FakeReply:
     if isinstance(reply, FakeReply):
         return reply
     parts = list(reply) if isinstance(reply, list | tuple) else [reply]
-    items: list[ReplyItem] = []
+    items: list[FakeReplyItem] = []
     for item in parts:
         if isinstance(item, str):
             items.append(ReplyText(item))

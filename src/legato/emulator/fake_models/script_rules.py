@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from legato.emulator.fake_models.base import ModelPrompt, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReplyItem, ModelPrompt, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.fake_models.prompt_turns import count_turn, list_messages_since_user, list_newest_outputs
 from legato.emulator.fake_models.schema_values import json_text, make_arguments
 from legato.emulator.fault_syntax import parse_fault
@@ -34,7 +34,7 @@ class ScriptedCall(Struct, frozen=True):
     id: str = ""
 
 
-SayItem: TypeAlias = str | ReplyItem | ScriptedCall
+SayItem: TypeAlias = str | FakeReplyItem | ScriptedCall
 
 
 class ScriptRule(Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class ScriptRule(Struct, frozen=True, kw_only=True):
         tools = {item.tool for item in list_items(self.say) if isinstance(item, ScriptedCall | ReplyCall)}
         return bool(tools) and any(message.role == "tool" and message.tool in tools for message in list_messages_since_user(prompt))
 
-    def make_items(self, prompt: ModelPrompt) -> tuple[ReplyItem, ...]:
+    def make_items(self, prompt: ModelPrompt) -> tuple[FakeReplyItem, ...]:
         """Return the items of the reply to a prompt."""
         values = self._template_values(prompt)
         return tuple(_make_item(item, prompt, values) for item in list_items(self.say))
@@ -114,13 +114,13 @@ class ScriptRule(Struct, frozen=True, kw_only=True):
         }
 
 
-def list_items(say: object) -> tuple[ReplyItem | ScriptedCall, ...]:
+def list_items(say: object) -> tuple[FakeReplyItem | ScriptedCall, ...]:
     """Return the value of `say` as items."""
     items = say if isinstance(say, list | tuple) else () if say is None else (say,)
     return tuple(ReplyText(item) if isinstance(item, str) else item for item in items)
 
 
-def _make_item(item: ReplyItem | ScriptedCall, prompt: ModelPrompt, values: Mapping[str, str]) -> ReplyItem:
+def _make_item(item: FakeReplyItem | ScriptedCall, prompt: ModelPrompt, values: Mapping[str, str]) -> FakeReplyItem:
     match item:
         case ScriptedCall(tool=name, arguments="auto", id=id):
             schema = next((tool.schema for tool in prompt.tools if tool.name == name), None)

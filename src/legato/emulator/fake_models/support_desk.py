@@ -14,11 +14,11 @@ from msgspec import Struct
 from legato.emulator.fake_models import support_desk_phrases
 from legato.emulator.fake_models.base import (
     FakeReply,
+    FakeReplyItem,
     ModelPrompt,
     PromptMessage,
     PromptTool,
     ReplyCall,
-    ReplyItem,
     ReplyText,
     ReplyThought,
 )
@@ -68,7 +68,7 @@ class SupportDesk:
         """Return calls, a handoff, or text."""
         planner = _ReplyPlanner(prompt)
         calls = planner.choose_calls()
-        items: list[ReplyItem] = [ReplyThought(planner.make_thought(calls))] if prompt.has_reasoning else []
+        items: list[FakeReplyItem] = [ReplyThought(planner.make_thought(calls))] if prompt.has_reasoning else []
         if calls:
             announcement = (
                 ""

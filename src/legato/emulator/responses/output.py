@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.responses.accepted_request import AcceptedRequest
 from legato.emulator.responses.items import CALL_TEXT_MEMBERS
 from legato.emulator.responses.prompt_builder import allows_parallel_calls, find_free_text_tools, find_namespaces
@@ -100,7 +100,7 @@ def write_output(reply: FakeReply, accepted: AcceptedRequest, encrypt: EncryptRe
     return ResponseOutput(drafts, writer.budget.spent_tokens, writer.reasoning_tokens, incomplete_reason)
 
 
-def _drop_extra_calls(items: tuple[ReplyItem, ...], body: dict[str, Any]) -> list[ReplyItem]:
+def _drop_extra_calls(items: tuple[FakeReplyItem, ...], body: dict[str, Any]) -> list[FakeReplyItem]:
     """Keep one call at most if the request has `parallel_tool_calls: false`."""
     calls = [item for item in items if isinstance(item, ReplyCall)]
     extra_calls = [] if allows_parallel_calls(body) else calls[1:]
@@ -126,7 +126,7 @@ class _OutputWriter:
         reasoning = as_object(accepted.body.get("reasoning"))
         self._wants_summary = bool(as_string(reasoning.get("summary")) or as_string(reasoning.get("generate_summary")))
 
-    def write(self, item: ReplyItem) -> None:
+    def write(self, item: FakeReplyItem) -> None:
         """Write an item, if there are tokens left for it."""
         spent_before = self.budget.spent_tokens
         match item:

@@ -1,4 +1,4 @@
-"""What only the caller knows goes to tools by `function_invocation_kwargs`; no model sees it.
+"""Values that only the caller knows go to tools by `function_invocation_kwargs`; no model sees them.
 
 mailer: It is sent.
 sent by ada with token-1

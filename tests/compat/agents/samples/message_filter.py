@@ -1,4 +1,4 @@
-"""What the next agent sees is filtered: no tool traffic, and not the small talk that the conversation began with."""
+"""The next agent's input is filtered: no tool traffic, and not the small talk that the conversation began with."""
 
 import random
 

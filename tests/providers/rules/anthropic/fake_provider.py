@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from legato.emulator.fake_models.base import ReplyCall, ReplyItem, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReplyItem, ReplyCall, ReplyText, ReplyThought
 from legato.providers.rules.anthropic.prefix_digest import digest_reply_prefix, digest_thinking
 from legato.providers.rules.anthropic.provider_state import AnthropicModelInfo, ThinkingSignature, read_model_name
 from tests.providers.rules.rule_cases import RuleCase, fill_placeholders
@@ -51,7 +51,7 @@ class FakeProvider:
     def find_model(self, name: str) -> AnthropicModelInfo | None:
         return MODELS.get(name)
 
-    def make_reply(self, request: dict[str, Any], model_output: Sequence[ReplyItem]) -> dict[str, Any]:
+    def make_reply(self, request: dict[str, Any], model_output: Sequence[FakeReplyItem]) -> dict[str, Any]:
         """Return the assistant message with the model's output."""
         blocks: list[dict[str, Any]] = []
         for item in model_output:

@@ -20,6 +20,7 @@ from legato.providers.rules.anthropic.provider_state import AnthropicModelInfo, 
 from legato.providers.rules.anthropic.request_shape import BETA_FIELD_CHECKS, BLOCK_CHECKS, FIELD_CHECKS, SERVER_TOOL_TYPES
 from legato.providers.rules.anthropic.rules import RULES, AnthropicSwitches, check_request, list_dropped_thinking, render_error_body
 from legato.providers.rules.rule_set import RuleViolation
+from tests.line_counter import count_lines
 from tests.providers.rules.anthropic.cases import CASES
 from tests.providers.rules.anthropic.fake_provider import FakeProvider, run_setup
 from tests.providers.rules.anthropic.sample_requests import (
@@ -35,7 +36,6 @@ from tests.providers.rules.anthropic.sample_requests import (
     make_user_message,
 )
 from tests.providers.rules.rule_cases import RuleCase, fill_placeholders
-from tests.work import count_lines
 
 
 class BindingProvider(FakeProvider):

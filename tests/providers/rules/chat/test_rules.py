@@ -16,6 +16,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from legato.providers.rules.chat.request_shape import FIELD_CHECKS
 from legato.providers.rules.chat.rules import AZURE, LENIENT, OPENAI, RULES, ChatSwitches, check_request, render_error_body
 from legato.providers.rules.rule_set import RuleViolation
+from tests.line_counter import count_lines
 from tests.providers.rules.chat.cases import CASES
 from tests.providers.rules.chat.sample_requests import (
     HELLO,
@@ -27,7 +28,6 @@ from tests.providers.rules.chat.sample_requests import (
     make_tool_message,
 )
 from tests.providers.rules.rule_cases import RuleCase
-from tests.work import count_lines
 
 VIOLATION_CASES = [case for case in CASES if not RULES.by_id[case.rule_id].is_permission]
 

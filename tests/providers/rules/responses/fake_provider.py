@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from legato.emulator.fake_models.base import ReplyCall, ReplyItem, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.fake_models.base import FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.ids import IdGenerator
 from legato.providers.rules.responses.provider_state import DecryptedContent, ResponsesModelInfo, StoredItem
 from legato.providers.rules.responses.rules import OPENAI, ResponsesSwitches, check_request
@@ -77,7 +77,7 @@ class FakeAccount:
 
     # -- steps of a test case -----------------------------------------------------------------------------------------
 
-    def respond(self, request: dict[str, Any], model_output: Sequence[ReplyItem]) -> dict[str, Any]:
+    def respond(self, request: dict[str, Any], model_output: Sequence[FakeReplyItem]) -> dict[str, Any]:
         """Return the response to a request with the model's output, and store it."""
         violations = check_request(request, self, self.switches, count_tokens(request))
         assert not violations, [str(violation) for violation in violations]
@@ -106,7 +106,7 @@ class FakeAccount:
     def lock_conversation(self, conversation: str) -> None:
         self._locked.add(conversation)
 
-    def _make_item(self, item: ReplyItem) -> dict[str, Any]:
+    def _make_item(self, item: FakeReplyItem) -> dict[str, Any]:
         match item:
             case ReplyThought():
                 return {"id": self._ids.make_hex_id("rs_", 50), "type": "reasoning", "summary": []}

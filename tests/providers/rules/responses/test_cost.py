@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from legato.providers.rules.responses.rules import check_request
+from tests.line_counter import count_lines
 from tests.providers.rules.responses.sample_requests import TOOL, make_call, make_output, make_request
-from tests.work import count_lines
 
 
 def make_conversation(items: int) -> dict[str, Any]:

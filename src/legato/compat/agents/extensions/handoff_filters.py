@@ -1,4 +1,4 @@
-"""`agents.extensions.handoff_filters`, by name. Decides: what counts as tool traffic."""
+"""The SDK's `agents.extensions.handoff_filters`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from legato.providers.rules.anthropic.phases import (
+from legato.providers.rules.anthropic.check_order import (
     CACHE,
     CONTEXT_WINDOW,
     CONVERSATION_END,

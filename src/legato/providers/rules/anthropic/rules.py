@@ -1,6 +1,6 @@
 """The rules of the Anthropic Messages API, and the functions that check requests against them.
 
-`RULES` is the whole rule set; phases.py has its order. This module has the rules about headers, shapes, the model and settings. Those about
+`RULES` is the whole rule set; check_order.py has its order. This module has the rules about headers, shapes, the model and settings. Those about
 messages, tools and thinking are in conversation_rules.py.
 """
 
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from legato.providers.rules.anthropic import conversation_rules
-from legato.providers.rules.anthropic.phases import (
+from legato.providers.rules.anthropic.check_order import (
     BODY,
     FIELD_SHAPES,
     HEADERS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from legato.providers.rules.chat.check_order import CALLS, RULES
 from legato.providers.rules.chat.messages import MessageWithCalls, ToolMessage, list_unanswered_ids
-from legato.providers.rules.chat.phases import CALLS, RULES
 from legato.providers.rules.chat.request_context import ChatContext
 from legato.providers.rules.rule_set import Finding
 

@@ -10,8 +10,8 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
+from legato.providers.rules.chat.check_order import MODEL_CAPABILITIES, MODEL_EXISTS, RULES, SUPPORTED_PARAMETERS
 from legato.providers.rules.chat.messages import find_parts
-from legato.providers.rules.chat.phases import MODEL_CAPABILITIES, MODEL_EXISTS, RULES, SUPPORTED_PARAMETERS
 from legato.providers.rules.chat.request_context import ChatContext
 from legato.providers.rules.chat.shape_checks import format_number, join_quoted
 from legato.providers.rules.rule_set import Finding

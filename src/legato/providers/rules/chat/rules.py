@@ -14,9 +14,7 @@ from typing import Any
 import msgspec
 
 from legato.providers.rules.chat import call_rules, model_rules
-from legato.providers.rules.chat.messages import join_text
-from legato.providers.rules.chat.model_info import ChatModelInfo, FindChatModel, accept_any_model
-from legato.providers.rules.chat.phases import (
+from legato.providers.rules.chat.check_order import (
     BODY,
     CALLS,
     CONTEXT_WINDOW,
@@ -28,6 +26,8 @@ from legato.providers.rules.chat.phases import (
     RULES,
     UNKNOWN_PARAMETERS,
 )
+from legato.providers.rules.chat.messages import join_text
+from legato.providers.rules.chat.model_info import ChatModelInfo, FindChatModel, accept_any_model
 from legato.providers.rules.chat.request_context import ChatContext
 from legato.providers.rules.chat.request_shape import FIELD_CHECKS
 from legato.providers.rules.chat.shape_checks import describe_type

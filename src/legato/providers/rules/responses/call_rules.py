@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 
+from legato.providers.rules.responses.check_order import CALLS, RULES
 from legato.providers.rules.responses.error_messages import AS_OF
-from legato.providers.rules.responses.phases import CALLS, RULES
 from legato.providers.rules.responses.request_context import InputEntry, ResponsesContext, as_text
 from legato.providers.rules.responses.type_shapes import CALL_TYPE_BY_OUTPUT_TYPE, CALL_TYPE_NAMES
 from legato.providers.rules.rule_set import Finding

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from legato.providers.rules.json_schemas import describe_non_object
+from legato.providers.rules.responses.check_order import EARLY_FIELDS, LATE_FIELDS, RULES
 from legato.providers.rules.responses.error_messages import (
     AS_OF,
     describe_type,
@@ -21,7 +22,6 @@ from legato.providers.rules.responses.error_messages import (
     unsupported_value,
     wrong_type,
 )
-from legato.providers.rules.responses.phases import EARLY_FIELDS, LATE_FIELDS, RULES
 from legato.providers.rules.responses.request_context import ResponsesContext, as_text
 from legato.providers.rules.responses.shape_checks import (
     ShapeCheck,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from legato.providers.rules.responses.check_order import ITEMS, MODEL_AND_INPUT_TYPES, RULES
 from legato.providers.rules.responses.error_messages import (
     AS_OF,
     array_too_long,
@@ -20,7 +21,6 @@ from legato.providers.rules.responses.error_messages import (
     unsupported_value,
     wrong_type,
 )
-from legato.providers.rules.responses.phases import ITEMS, MODEL_AND_INPUT_TYPES, RULES
 from legato.providers.rules.responses.request_context import MESSAGE_ROLES, RequestItem, ResponsesContext
 from legato.providers.rules.responses.type_shapes import (
     ENUM_VALUES,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from legato.providers.rules.responses.check_order import ITEMS, RULES
 from legato.providers.rules.responses.error_messages import AS_OF, missing_member, unknown_member, unsupported_value, wrong_type
-from legato.providers.rules.responses.phases import ITEMS, RULES
 from legato.providers.rules.responses.request_context import ContentPart, RequestItem, ResponsesContext
 from legato.providers.rules.responses.type_shapes import (
     ASSISTANT_PART_TYPES,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from legato.providers.rules.responses.check_order import ENCRYPTED_CONTENT, REASONING, RULES
 from legato.providers.rules.responses.error_messages import AS_OF
-from legato.providers.rules.responses.phases import ENCRYPTED_CONTENT, REASONING, RULES
 from legato.providers.rules.responses.request_context import InputEntry, ResponsesContext, as_text, get_encrypted_content
 from legato.providers.rules.rule_set import Finding
 

@@ -2,7 +2,7 @@
 
     violations = check_request({"model": "gpt-5.5", "input": "hello"})
 
-`RULES` is the whole rule set; phases.py has its order. This module has the rules about presence, models, stored state and lookups. The
+`RULES` is the whole rule set; check_order.py has its order. This module has the rules about presence, models, stored state and lookups. The
 others are in item_rules.py, part_rules.py, field_rules.py, tool_rules.py, call_rules.py and reasoning_rules.py.
 
 Rule ids: P presence, V values of fields, O other rules about fields, N items of the input, S stored state, I item ids, T tools, calls and
@@ -17,9 +17,7 @@ from itertools import islice
 from typing import Any
 
 from legato.providers.rules.responses import call_rules, field_rules, item_rules, part_rules, reasoning_rules, tool_rules
-from legato.providers.rules.responses.error_messages import AS_OF, describe_type, join_quoted, missing_member
-from legato.providers.rules.responses.key_suggestions import REQUEST_KEYS, suggest_keys
-from legato.providers.rules.responses.phases import (
+from legato.providers.rules.responses.check_order import (
     BODY,
     CALLS,
     CONTEXT_WINDOW,
@@ -37,6 +35,8 @@ from legato.providers.rules.responses.phases import (
     SOMETHING_TO_ANSWER,
     STATE,
 )
+from legato.providers.rules.responses.error_messages import AS_OF, describe_type, join_quoted, missing_member
+from legato.providers.rules.responses.key_suggestions import REQUEST_KEYS, suggest_keys
 from legato.providers.rules.responses.provider_state import ExpiryAware, ResponsesState
 from legato.providers.rules.responses.request_context import EMPTY_STATE, ResponsesContext, as_text
 from legato.providers.rules.responses.switches import OPENAI, ResponsesSwitches

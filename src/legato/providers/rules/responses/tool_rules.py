@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from legato.providers.rules.json_schemas import describe_non_object
+from legato.providers.rules.responses.check_order import EACH_TOOL, RULES, TOOL_CHOICE, TOOL_LIST
 from legato.providers.rules.responses.error_messages import (
     AS_OF,
     array_too_long,
@@ -18,7 +19,6 @@ from legato.providers.rules.responses.error_messages import (
     wrong_type,
 )
 from legato.providers.rules.responses.item_rules import NAME, NAME_PATTERN
-from legato.providers.rules.responses.phases import EACH_TOOL, RULES, TOOL_CHOICE, TOOL_LIST
 from legato.providers.rules.responses.request_context import DeclaredTool, ResponsesContext, as_text
 from legato.providers.rules.responses.strict_schemas import describe_open_objects, describe_optional_properties
 from legato.providers.rules.responses.type_shapes import MEMBER_TYPES, TOOL_SHAPES, has_member_type

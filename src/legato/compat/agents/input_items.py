@@ -1,8 +1,8 @@
-"""Input items as facts. May know: OpenAI's items. Decides: what a list of items says happened.
+"""Input items as facts.
 
-Items that a caller brings (a list given as input, what a provider holds under an id) become the ledger's beginning by value, each once:
-a user's message is said, adjacent assistant items are one reply, an output answers its call. What cannot be recorded as it is, is refused
-before anything is written, with what to write instead.
+Items that a caller passes (a list given as input, the provider's items of an id) become the ledger's beginning by value, each once:
+a user's message is said, adjacent assistant items are one reply, an output answers its call. Items that cannot be recorded unchanged are
+refused before anything is written, with what to write instead.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from legato.providers.formats.responses.decode import decode_reply
 from legato.runtime.clock import new_id, now_ms
 from legato.runtime.driver import check_agent_exists
 
-NOT_ASKED = "brought along"
-"""The options of a frame that nobody was asked in: no model has these, so a new frame is due."""
+IMPORTED_OPTIONS = "brought along"
+"""The options of an imported turn context: no model has these, so the next turn gets a context of its own."""
 
 GO_ON = "Go on."
-"""What an agent is told that is to speak after a reply: nobody spoke to it, and not every provider takes a list that ends with one."""
+"""The prompt of an agent that replies after a reply: there is no user's message, and not every provider takes a list that ends with one."""
 
 
 @dataclass
@@ -59,21 +59,21 @@ class _Result:
 
 
 @dataclass
-class Brought:
-    """What a list of items says, in order, and the bytes of its pictures and files."""
+class ImportedItems:
+    """The turns of a list of items, in order, and the bytes of its images and files."""
 
     turns: list[Content | _Reply | _Result] = field(default_factory=list)
     contents: dict[str, bytes] = field(default_factory=dict)
 
 
-def brought(items: str | Iterable[Any]) -> Brought:
-    """Read the items. `UserError` names the one that cannot be used."""
+def read_items(items: str | Iterable[Any]) -> ImportedItems:
+    """Read the items. `UserError` names the first item that cannot be used."""
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise UserError(f"the input is text or a list of items, not {type(items).__name__}")
     given = [{"role": "user", "content": items}] if isinstance(items, str) else [_plain(item) for item in items]
     if not given:
         raise UserError("the input is empty: say something, or pass a RunState to go on without a message")
-    found = Brought()
+    found = ImportedItems()
     reply: list[dict[str, Any]] = []
 
     def close() -> None:
@@ -160,7 +160,7 @@ def _bytes(address: str, where: str, contents: dict[str, bytes]) -> tuple[str, s
     return media_type or "application/octet-stream", digest
 
 
-def _check(found: Brought) -> None:
+def _check(found: ImportedItems) -> None:
     """Every call has one output, and every output a call."""
     open_calls: dict[str, str] = {}
     for turn in found.turns:
@@ -181,17 +181,17 @@ def _check(found: Brought) -> None:
         )
 
 
-def recording(
-    what: Brought, agent: str, workflow: str, graph: WorkflowGraph, origin: str, run: bool
+def propose_facts(
+    what: ImportedItems, agent: str, workflow: str, graph: WorkflowGraph, origin: str, run: bool
 ) -> Callable[[State], Iterator[AnyFact]]:
-    """What the items say, as facts for `Ledger.append`. `run`: a run is to begin with it, so something must be left to reply to."""
-    frame, _ = encode_turn_context(TurnContext(agent=agent, options=NOT_ASKED))
+    """Return the items as facts for `Ledger.append`. `run`: a run begins with them, so something must be left to reply to."""
+    frame, _ = encode_turn_context(TurnContext(agent=agent, options=IMPORTED_OPTIONS))
 
     def propose(state: State) -> Iterator[AnyFact]:
         if not state.facts:
             yield Opened(at=now_ms(), ledger_id=new_id(), workflow=workflow)
         # An earlier message of the list was judged, or not, when it was said: only what is new is.
-        new = len(what.turns) if not run else next((i for i in range(len(what.turns), 0, -1) if not _said(what.turns[i - 1])), 0)
+        new = len(what.turns) if not run else next((i for i in range(len(what.turns), 0, -1) if not _is_user_message(what.turns[i - 1])), 0)
         for index, turn in enumerate(what.turns):
             if isinstance(turn, _Reply):
                 yield _answered(turn, agent, frame, origin, state)
@@ -209,20 +209,20 @@ def recording(
     return propose
 
 
-def frame_contents(agent: str) -> dict[str, bytes]:
-    """The frame that replies are recorded with which nobody here asked for."""
-    digest, data = encode_turn_context(TurnContext(agent=agent, options=NOT_ASKED))
+def turn_context_contents(agent: str) -> dict[str, bytes]:
+    """Return the turn context that imported replies are recorded with, by digest."""
+    digest, data = encode_turn_context(TurnContext(agent=agent, options=IMPORTED_OPTIONS))
     return {digest: data}
 
 
-def _said(turn: Content | _Reply | _Result) -> bool:
+def _is_user_message(turn: Content | _Reply | _Result) -> bool:
     return not isinstance(turn, (_Reply, _Result))
 
 
 def _answered(turn: _Reply, agent: str, frame: str, origin: str, state: State) -> ModelReplied:
     if not state.awaits_reply:
         raise UserError("the input begins with words of the assistant: begin with a message of the user, or put them into the instructions")
-    # Who made an earlier reply of a conversation is not known from its items; it must be in the name of whoever has control.
+    # Items do not tell which agent made an earlier reply; it must be in the name of the agent that has control.
     speaker = agent if state.is_new_run or not state.active_agent else state.active_agent
     return ModelReplied(at=now_ms(), agent=speaker, context_digest=frame, upto=state.length - 1, items=turn.items, origin=origin)
 

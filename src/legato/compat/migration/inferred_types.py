@@ -1,4 +1,4 @@
-"""What an expression of a program can be, as far as our facades tell. May know: the facades. Decides: nothing that is not certain."""
+"""The inferred types of a program's expressions, as far as the facades tell. Only what is certain is inferred."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Union, get_args, get_origin
 
-from legato.compat.migration.facades import FACADES, framework_of, hints
+from legato.compat.migration.facades import FACADES, framework_of, resolve_annotations
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ClassItself:
     """A class itself."""
 
     cls: type
@@ -44,14 +44,14 @@ class Module:
 
 
 @dataclass(frozen=True)
-class Coming:
-    """What can be awaited, or iterated over, or both."""
+class AsyncOrIterable:
+    """A value that can be awaited, or iterated over, or both."""
 
-    awaited: Thing | None = None
-    each: Thing | None = None
+    awaited: InferredType | None = None
+    each: InferredType | None = None
 
 
-Thing: TypeAlias = Instance | Kind | Function | Module | Coming
+InferredType: TypeAlias = Instance | ClassItself | Function | Module | AsyncOrIterable
 
 _MANY = (list, tuple, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Iterator)
 _MANY_COMING = (collections.abc.AsyncIterable, collections.abc.AsyncIterator, collections.abc.AsyncGenerator)
@@ -68,19 +68,19 @@ _EITHER = {
 }
 
 
-def thing(value: Any, name: str = "") -> Thing | None:
-    """A value that a facade has under a name."""
+def infer_value(value: Any, name: str = "") -> InferredType | None:
+    """Return the type of a value that a facade has under a name."""
     if isinstance(value, types.ModuleType):
         return Module(value)
     if not framework_of(value):
         return None
     if isinstance(value, type):
-        return Kind(value)
+        return ClassItself(value)
     return Function(value, name or value.__name__) if inspect.isfunction(value) else None
 
 
-def of_type(hint: Any) -> Thing | None:
-    """What an annotation of ours says."""
+def infer_annotation(hint: Any) -> InferredType | None:
+    """Return the type that a facade's annotation names."""
     origin, parts = get_origin(hint), get_args(hint)
     cls = hint if origin is None else origin
     if isinstance(cls, type) and framework_of(cls):
@@ -88,15 +88,15 @@ def of_type(hint: Any) -> Thing | None:
     if not parts:
         return None
     if origin in (Union, types.UnionType):
-        return _one_of([of_type(part) for part in parts if part is not type(None)])
+        return _one_of([infer_annotation(part) for part in parts if part is not type(None)])
     if origin is type:
-        return Kind(parts[0]) if isinstance(parts[0], type) and framework_of(parts[0]) else None
+        return ClassItself(parts[0]) if isinstance(parts[0], type) and framework_of(parts[0]) else None
     if origin in _MANY or origin in _MANY_COMING:
-        return Coming(each=of_type(parts[0]))
-    return Coming(awaited=of_type(parts[-1])) if origin in _AWAITED else None
+        return AsyncOrIterable(each=infer_annotation(parts[0]))
+    return AsyncOrIterable(awaited=infer_annotation(parts[-1])) if origin in _AWAITED else None
 
 
-def _one_of(several: list[Thing | None]) -> Thing | None:
+def _one_of(several: list[InferredType | None]) -> InferredType | None:
     """An object of one of these classes; of things that are no objects, the only one."""
     classes = [each.classes for each in several if isinstance(each, Instance)]
     if len(classes) == len(several):
@@ -104,37 +104,39 @@ def _one_of(several: list[Thing | None]) -> Thing | None:
     return several[0] if len(several) == 1 else None
 
 
-def member(of: Thing | None, name: str) -> Thing | None:
-    """What `of.name` is."""
+def infer_member(of: InferredType | None, name: str) -> InferredType | None:
+    """Return the type of `of.name`."""
     if isinstance(of, Module):
-        return thing(getattr(of.module, name, None), name)
-    if isinstance(of, Kind):
+        return infer_value(getattr(of.module, name, None), name)
+    if isinstance(of, ClassItself):
         return _of_class(of.cls, name, through_instance=False)
     if isinstance(of, Instance):
-        found = [_of_class(cls, name, through_instance=True) for cls in of.classes if hasattr(cls, name) or name in hints(cls)]
+        found = [
+            _of_class(cls, name, through_instance=True) for cls in of.classes if hasattr(cls, name) or name in resolve_annotations(cls)
+        ]
         same = {each.call if isinstance(each, Function) else each for each in found}
         return found[0] if len(same) == 1 else None
     return None
 
 
-def _of_class(cls: type, name: str, through_instance: bool) -> Thing | None:
+def _of_class(cls: type, name: str, through_instance: bool) -> InferredType | None:
     found = inspect.getattr_static(cls, name, None)
     label = f"{cls.__name__}.{name}"
     match found:
         case property() if through_instance and found.fget is not None:
-            return of_type(hints(found.fget).get("return"))
+            return infer_annotation(resolve_annotations(found.fget).get("return"))
         case classmethod():
             return Function(found.__func__, label, bound=True)
         case staticmethod():
             return Function(found.__func__, label)
         case types.FunctionType() if framework_of(found):
             return Function(found, label, bound=through_instance)
-    return of_type(hints(cls).get(name)) if through_instance else None
+    return infer_annotation(resolve_annotations(cls).get(name)) if through_instance else None
 
 
-def result(of: Thing | None) -> Thing | None:
-    """What a call gives."""
-    if isinstance(of, Kind):
+def infer_call_result(of: InferredType | None) -> InferredType | None:
+    """Return the type of a call's result."""
+    if isinstance(of, ClassItself):
         return Instance((of.cls,))
     if not isinstance(of, Function):
         return None
@@ -142,27 +144,27 @@ def result(of: Thing | None) -> Thing | None:
     if of.name in (either := _EITHER.get(framework, {})):
         facade = importlib.import_module(FACADES[framework])
         awaited, each = (Instance((getattr(facade, name),)) if name and hasattr(facade, name) else None for name in either[of.name])
-        return Coming(awaited, each)
-    given = of_type(hints(inspect.unwrap(of.call)).get("return"))
+        return AsyncOrIterable(awaited, each)
+    given = infer_annotation(resolve_annotations(inspect.unwrap(of.call)).get("return"))
     if hasattr(of.call, "__wrapped__"):  # a decorator may have made something else of it
         return None
-    return Coming(awaited=given) if inspect.iscoroutinefunction(of.call) else given
+    return AsyncOrIterable(awaited=given) if inspect.iscoroutinefunction(of.call) else given
 
 
-def awaited(of: Thing | None) -> Thing | None:
-    return of.awaited if isinstance(of, Coming) else None
+def infer_awaited(of: InferredType | None) -> InferredType | None:
+    return of.awaited if isinstance(of, AsyncOrIterable) else None
 
 
-def each(of: Thing | None) -> Thing | None:
-    """What iterating over it gives."""
-    if isinstance(of, Coming):
+def infer_item(of: InferredType | None) -> InferredType | None:
+    """Return the type of the items that iteration yields."""
+    if isinstance(of, AsyncOrIterable):
         return of.each
     if isinstance(of, Instance) and len(of.classes) == 1:  # class WorkflowRunResult(list[WorkflowEvent])
         bases = getattr(of.classes[0], "__orig_bases__", ())
-        return next((found for base in bases if get_origin(base) in _MANY and (found := each(of_type(base)))), None)
+        return next((found for base in bases if get_origin(base) in _MANY and (found := infer_item(infer_annotation(base)))), None)
     return None
 
 
-def many(one: Thing | None) -> Thing | None:
-    """A list of such things."""
-    return Coming(each=one) if one is not None else None
+def list_of(one: InferredType | None) -> InferredType | None:
+    """Return the type of a list of such values."""
+    return AsyncOrIterable(each=one) if one is not None else None

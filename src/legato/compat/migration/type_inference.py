@@ -1,4 +1,4 @@
-"""Which names of a program stand for what. May know: Python's grammar and scopes. Decides: when something is certain.
+"""Type inference for the names of a program.
 
 A name stands for what is bound to it in its scope; if one of the things that are bound to it is unknown, so is the name.
 Nothing is followed into functions of the program. So what is found is true, and much is not found.
@@ -15,16 +15,27 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from legato.compat.migration.facades import FACADES
-from legato.compat.migration.things import Instance, Kind, Module, Thing, awaited, each, many, member, result, thing
+from legato.compat.migration.inferred_types import (
+    ClassItself,
+    InferredType,
+    Instance,
+    Module,
+    infer_awaited,
+    infer_call_result,
+    infer_item,
+    infer_member,
+    infer_value,
+    list_of,
+)
 
-Binding: TypeAlias = Callable[[], Thing | None]
+Binding: TypeAlias = Callable[[], InferredType | None]
 Scope: TypeAlias = ast.AST
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *_COMPREHENSIONS)
 _TESTS = ("isinstance", "issubclass", "hasattr", "type", "cast")
 
 
-class Flows:
+class TypeInference:
     """A program's names. `ours`: which modules that it imports are a facade's, by the name it imports them by."""
 
     def __init__(self, tree: ast.Module, ours: Mapping[str, str]) -> None:
@@ -36,7 +47,7 @@ class Flows:
         self._bindings: dict[tuple[Scope, str], list[Binding]] = defaultdict(list)
         self._tested: set[tuple[Scope, str]] = set()
         self._shared: set[str] = set()
-        self._known: dict[tuple[Scope, str], Thing | None] = {}
+        self._known: dict[tuple[Scope, str], InferredType | None] = {}
         self._walk(tree, tree)
 
     # -- who binds what --------------------------------------------------------------------------------------------------
@@ -82,7 +93,7 @@ class Flows:
         self._add(scope, node.target.id, lambda: self.infer(node.value, scope))
 
     def _bind_loop(self, node: ast.For | ast.AsyncFor | ast.comprehension, scope: Scope) -> None:
-        self._target(node.target, None, scope, lambda: each(self.infer(node.iter, scope)))
+        self._target(node.target, None, scope, lambda: infer_item(self.infer(node.iter, scope)))
 
     def _bind_with(self, node: ast.withitem, scope: Scope) -> None:
         if node.optional_vars is not None:
@@ -153,7 +164,7 @@ class Flows:
                 self._add(function, several.arg, _unknown)
 
     def _class(self, node: ast.ClassDef) -> None:
-        """What a class of the program adds may be found on what it is a kind of."""
+        """Note that attributes of a program's class may be found on its base classes."""
         for part in ast.walk(node):
             match part:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -163,7 +174,7 @@ class Flows:
                 case ast.AnnAssign(target=ast.Name(id=name)):
                     self.own.add(name)
 
-    def _whole(self, name: str) -> Thing | None:
+    def _whole(self, name: str) -> InferredType | None:
         return Module(module) if (module := self._module(name)) is not None else None
 
     def _module(self, name: str) -> ModuleType | None:
@@ -178,20 +189,20 @@ class Flows:
         if node.level or not any(place in self._ours for place in places):
             return _unknown
 
-        def find() -> Thing | None:
+        def find() -> InferredType | None:
             for place in places:
                 module = self._module(place)
                 value = vars(module).get(name) if module is not None else None
                 if value is not None:
-                    return thing(value, name)
+                    return infer_value(value, name)
             return None
 
         return find
 
     # -- what something is -----------------------------------------------------------------------------------------------
 
-    def infer(self, node: ast.expr, scope: Scope | None = None) -> Thing | None:
-        """What an expression is; None if that is not certain."""
+    def infer(self, node: ast.expr, scope: Scope | None = None) -> InferredType | None:
+        """Return the type of an expression; None if that is not certain."""
         scope = scope if scope is not None else self.scope_of[node]
         if isinstance(node, (ast.Name, ast.Attribute)) and self._is_tested(node, scope):
             return None
@@ -199,11 +210,11 @@ class Flows:
             case ast.Name(id=name):
                 return self._look_up(name, scope)
             case ast.Attribute() if node.attr not in self.own:
-                return member(self.infer(node.value, scope), node.attr)
+                return infer_member(self.infer(node.value, scope), node.attr)
             case ast.Call():
-                return result(self.infer(node.func, scope))
+                return infer_call_result(self.infer(node.func, scope))
             case ast.Await():
-                return awaited(self.infer(node.value, scope))
+                return infer_awaited(self.infer(node.value, scope))
             case ast.NamedExpr():
                 return self.infer(node.value, scope)
             case ast.Subscript():
@@ -211,16 +222,16 @@ class Flows:
             case ast.IfExp():
                 return self._infer_same([node.body, node.orelse], scope)
             case ast.List(elts=[_, *_]) | ast.Tuple(elts=[_, *_]):
-                return many(self._infer_same(node.elts, scope))
+                return list_of(self._infer_same(node.elts, scope))
             case ast.ListComp() | ast.GeneratorExp():
-                return many(self.infer(node.elt, node))
+                return list_of(self.infer(node.elt, node))
         return None
 
-    def _infer_same(self, nodes: list[ast.expr], scope: Scope) -> Thing | None:
+    def _infer_same(self, nodes: list[ast.expr], scope: Scope) -> InferredType | None:
         return _same([self.infer(node, scope) for node in nodes])
 
-    def annotated(self, node: ast.expr, scope: Scope) -> Thing | None:
-        """What an annotation of the program says."""
+    def annotated(self, node: ast.expr, scope: Scope) -> InferredType | None:
+        """Return the type that an annotation of the program names."""
         match node:
             case ast.Constant(value=str(text)):
                 try:
@@ -233,12 +244,12 @@ class Flows:
             ):
                 return self.annotated(left, scope)
             case ast.Subscript(value=ast.Name(id="list" | "List" | "Sequence" | "Iterable"), slice=of):
-                return many(self.annotated(of, scope))
+                return list_of(self.annotated(of, scope))
             case ast.Name() | ast.Attribute() | ast.Subscript():
                 return _instance(self.infer(node, scope))
         return None
 
-    def _look_up(self, name: str, scope: Scope) -> Thing | None:
+    def _look_up(self, name: str, scope: Scope) -> InferredType | None:
         if name in self._shared:
             return None
         where: Scope | None = scope
@@ -252,7 +263,7 @@ class Flows:
         return None
 
     def _is_tested(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether the program itself asks what this is: then it may be something else than it seems."""
+        """Return True if the program itself tests the type of this: then it may be another one than it seems."""
         if not self._tested:
             return False
         told = ast.dump(node)
@@ -268,48 +279,48 @@ def _unknown() -> None:
     return None
 
 
-def _same(found: list[Thing | None]) -> Thing | None:
-    """What all of these are; objects of several classes are of any of them."""
+def _same(found: list[InferredType | None]) -> InferredType | None:
+    """Return the common type of all of these; objects of several classes are of any of them."""
     several = [one for one in found if isinstance(one, Instance)]
     if several and len(several) == len(found):
         return Instance(tuple(dict.fromkeys(cls for one in several for cls in one.classes)))
     return found[0] if found and all(one == found[0] for one in found) else None
 
 
-def _item(of: Thing | None, index: ast.expr) -> Thing | None:
-    """What `of[index]` is. An index of a class says what it is a class of."""
-    if isinstance(of, Kind):
+def _item(of: InferredType | None, index: ast.expr) -> InferredType | None:
+    """Return the type of `of[index]`. An index of a class names the class's parameter."""
+    if isinstance(of, ClassItself):
         return of
-    return None if isinstance(index, ast.Slice) else each(of)
+    return None if isinstance(index, ast.Slice) else infer_item(of)
 
 
-def _instance(of: Thing | None) -> Thing | None:
-    return Instance((of.cls,)) if isinstance(of, Kind) else None
+def _instance(of: InferredType | None) -> InferredType | None:
+    return Instance((of.cls,)) if isinstance(of, ClassItself) else None
 
 
-_BINDERS: dict[type[ast.AST], Callable[[Flows, Any, Scope], None]] = {
-    ast.Import: Flows._bind_import,
-    ast.ImportFrom: Flows._bind_import_from,
-    ast.Assign: Flows._bind_assignment,
-    ast.AnnAssign: Flows._bind_annotated,
-    ast.AugAssign: Flows._bind_augmented,
-    ast.NamedExpr: Flows._bind_named_expression,
-    ast.For: Flows._bind_loop,
-    ast.AsyncFor: Flows._bind_loop,
-    ast.comprehension: Flows._bind_loop,
-    ast.withitem: Flows._bind_with,
-    ast.ExceptHandler: Flows._bind_exception,
-    ast.MatchAs: Flows._bind_pattern,
-    ast.MatchStar: Flows._bind_pattern,
-    ast.FunctionDef: Flows._bind_function,
-    ast.AsyncFunctionDef: Flows._bind_function,
-    ast.Lambda: Flows._bind_parameters,
-    ast.ClassDef: Flows._bind_class,
-    ast.Delete: Flows._bind_deletion,
-    ast.Global: Flows._share,
-    ast.Nonlocal: Flows._share,
-    ast.Attribute: Flows._note_attribute,
-    ast.Call: Flows._note_call,
-    ast.Match: Flows._note_match,
+_BINDERS: dict[type[ast.AST], Callable[[TypeInference, Any, Scope], None]] = {
+    ast.Import: TypeInference._bind_import,
+    ast.ImportFrom: TypeInference._bind_import_from,
+    ast.Assign: TypeInference._bind_assignment,
+    ast.AnnAssign: TypeInference._bind_annotated,
+    ast.AugAssign: TypeInference._bind_augmented,
+    ast.NamedExpr: TypeInference._bind_named_expression,
+    ast.For: TypeInference._bind_loop,
+    ast.AsyncFor: TypeInference._bind_loop,
+    ast.comprehension: TypeInference._bind_loop,
+    ast.withitem: TypeInference._bind_with,
+    ast.ExceptHandler: TypeInference._bind_exception,
+    ast.MatchAs: TypeInference._bind_pattern,
+    ast.MatchStar: TypeInference._bind_pattern,
+    ast.FunctionDef: TypeInference._bind_function,
+    ast.AsyncFunctionDef: TypeInference._bind_function,
+    ast.Lambda: TypeInference._bind_parameters,
+    ast.ClassDef: TypeInference._bind_class,
+    ast.Delete: TypeInference._bind_deletion,
+    ast.Global: TypeInference._share,
+    ast.Nonlocal: TypeInference._share,
+    ast.Attribute: TypeInference._note_attribute,
+    ast.Call: TypeInference._note_call,
+    ast.Match: TypeInference._note_match,
 }
 """What a node of each kind binds, or says of names."""

@@ -1,4 +1,4 @@
-"""What to write instead, where a facade does not say so itself. Decides: the words. What there is, is asked of the facades (`facades.py`).
+"""Replacements for names that a facade does not explain itself. `facades.py` finds the names that exist.
 
 A key is a name (`trace`), an attribute (`CheckpointStorage.list_checkpoints`) or an argument (`RunConfig(tracing_disabled)`).
 """

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from legato.compat import MeansNothingHere, agents
-from legato.compat.migration import covered_names, facades, migrated
-from legato.compat.migration.instead import MEANS_NOTHING
+from legato.compat.migration import covered_names, facades, migrate_program
+from legato.compat.migration.replacements import MEANS_NOTHING
 from legato.errors import LegatoError
 from legato.testing import ScriptedModel
 
@@ -29,7 +29,7 @@ workflow = HandoffBuilder(name="desk", participants=[]).with_start_agent("triage
 
 def uses(program: str) -> list[str]:
     """`Class.attribute`; with a `~` what is accepted."""
-    found = migrated(HEAD + program, covered_names()).uses
+    found = migrate_program(HEAD + program, covered_names()).uses
     assert all(use.instead for use in found)
     return [("~" if use.accepted else "") + use.use for use in found]
 
@@ -78,8 +78,8 @@ def uses(program: str) -> list[str]:
     ],
 )
 def test_what_is_used_and_not_here_is_told(program: str, told: str) -> None:
-    facades.tried.cache_clear()
-    explain_again()
+    facades.try_argument.cache_clear()
+    reset_warnings()
     assert uses(program) == [told]
 
 
@@ -120,31 +120,32 @@ def test_what_is_not_certain_is_not_told(program: str) -> None:
     assert uses(program) == []
 
 
-def test_the_line_is_the_one_where_the_name_stands() -> None:
+def test_reported_line_is_the_names_own() -> None:
     chain = "(\n  HandoffBuilder(\n    name='x',\n    nothing=1,\n  )\n  .with_start_agent('a')\n  .with_nothing()\n)"
-    found = migrated(HEAD + chain, covered_names()).uses
+    found = migrate_program(HEAD + chain, covered_names()).uses
     lines = [(use.use, use.line - HEAD.count("\n")) for use in found]
     assert lines == [("HandoffBuilder(nothing=...)", 4), ("HandoffBuilder.with_nothing", 7)]
 
 
-def test_a_program_that_was_moved_is_looked_at_too() -> None:
-    moved = migrated(HEAD + "workflow.nothing", covered_names()).program
+def test_migrated_program_is_checked_too() -> None:
+    moved = migrate_program(HEAD + "workflow.nothing", covered_names()).program
     assert "legato.compat" in moved
-    assert [use.use for use in migrated(moved, covered_names()).uses] == ["Workflow.nothing"]
+    assert [use.use for use in migrate_program(moved, covered_names()).uses] == ["Workflow.nothing"]
 
 
-def test_programs_that_run_here_are_told_nothing_and_those_of_the_seeds_the_truth() -> None:
+def test_running_programs_have_no_unsupported_uses() -> None:
+    """Programs that run here have no findings; those of the seeds have the true ones."""
     covered = covered_names()
     ours = [*TESTS.glob("compat/*/samples/*.py"), *TESTS.glob("compat/samples/*.py"), *TESTS.glob("seeds/programs/*.txt")]
     assert len(ours) > 25
     for path in ours:
-        assert migrated(path.read_text(), covered).uses == (), path.name
+        assert migrate_program(path.read_text(), covered).uses == (), path.name
     for name, expected in (("000", []), ("001", []), ("002", []), ("003", ["FileCheckpointStorage.list_checkpoints(...)"])):
-        found = migrated((TESTS / "seeds" / "before" / f"seed_{name}.py").read_text(), covered).uses
+        found = migrate_program((TESTS / "seeds" / "before" / f"seed_{name}.py").read_text(), covered).uses
         assert [use.use for use in found] == expected
 
 
-def test_a_facade_may_say_itself_what_to_write_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facade_explains_its_own_missing_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
     class Absent:
         def __get__(self, instance: object, owner: type) -> Any:
             raise AttributeError("RunResult.trace is not here: look at the ledger")
@@ -152,7 +153,7 @@ def test_a_facade_may_say_itself_what_to_write_instead(monkeypatch: pytest.Monke
     Absent.__module__ = "legato.compat.absent"
     monkeypatch.setattr(agents.RunResult, "shape", Absent(), raising=False)
     monkeypatch.setattr(agents.RunConfig, "__getattr__", lambda self, name: exceptions_of(name), raising=False)
-    told = migrated(HEAD + "Runner.run_sync(Agent(name='x'), 'x').shape\nRunConfig().shape", covered_names()).uses
+    told = migrate_program(HEAD + "Runner.run_sync(Agent(name='x'), 'x').shape\nRunConfig().shape", covered_names()).uses
     assert [use.instead for use in told] == ["look at the ledger", "write less"]
 
 
@@ -163,8 +164,8 @@ def exceptions_of(name: str) -> Any:
 # -- the words are true ------------------------------------------------------------------------------------------------------
 
 
-def explain_again() -> None:
-    """What is told once, is told again."""
+def reset_warnings() -> None:
+    """Let each warning that is emitted once be emitted again."""
     from legato.compat.gaps import explain
 
     explain.cache_clear()
@@ -188,7 +189,7 @@ def use_it(use: str) -> None:
 
 @pytest.mark.parametrize("use", MEANS_NOTHING)
 def test_what_is_said_to_mean_nothing_is_accepted(use: str) -> None:
-    explain_again()
+    reset_warnings()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MeansNothingHere)
         use_it(use)
@@ -202,7 +203,8 @@ def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*program, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
-def test_the_command_tells_uses_counts_those_that_are_not_covered_and_writes_the_imports_all_the_same(tmp_path: Path) -> None:
+def test_command_reports_uses_and_still_writes_imports(tmp_path: Path) -> None:
+    """The command lists uses, counts those that are not covered, and writes the imports all the same."""
     path = tmp_path / "desk.py"
     path.write_text("from agents import Agent, RunConfig\nRunConfig(tracing_disabled=True)\n")
     done = command(path)

@@ -1,6 +1,6 @@
-"""Reading what strangers wrote. May know: JSON. Decides: what is taken for what, and when to refuse.
+"""Strict reading of untrusted files and strings.
 
-Nothing here runs, imports or unpickles anything. Whatever is not what it should be ends in `CannotImport`.
+Nothing here runs, imports or unpickles anything. Input of any other shape ends in `CannotImport`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from legato.core.facts import Content, File, Image, Part, Text
 from legato.core.messages import validate_text
 from legato.errors import BadInput, CannotImport
 
-LONGEST = 256 * 1024 * 1024
+MAX_SOURCE_BYTES = 256 * 1024 * 1024
 """Bytes of a file or string; more is refused unread."""
 BOM = b"\xef\xbb\xbf"
 """What some editors put before a text."""
 
 
-def refused(summary: str, *, expected: str = "", found: str = "", do: str = "") -> CannotImport:
-    """The refusal of something that cannot be imported."""
+def import_refusal(summary: str, *, expected: str = "", found: str = "", do: str = "") -> CannotImport:
+    """Return the error for input that cannot be imported."""
     do = f"{do}; nothing was imported" if do else "nothing was imported"
-    return CannotImport(printable(summary), expected=expected, found=printable(found[:200]), do=do)
+    return CannotImport(escape_unprintable(summary), expected=expected, found=escape_unprintable(found[:200]), do=do)
 
 
-def printable(text: str) -> str:
-    """What strangers wrote, with nothing in it that a terminal would obey."""
+def escape_unprintable(text: str) -> str:
+    """Return untrusted text without characters that a terminal would obey."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
@@ -38,63 +38,63 @@ def read_bytes(path: Path) -> bytes:
     """A file, if it is one and not too long."""
     try:
         if not path.is_file():
-            raise refused(f"{path.name} is no file", do="name the file itself")
-        checked_length(path)
+            raise import_refusal(f"{path.name} is no file", do="name the file itself")
+        check_length(path)
         return path.read_bytes()
     except OSError as error:
-        raise refused(f"{path.name} cannot be read", found=str(error.strerror)) from None
+        raise import_refusal(f"{path.name} cannot be read", found=str(error.strerror)) from None
 
 
-def checked_length(path: Path) -> None:
+def check_length(path: Path) -> None:
     """Refuse a file that is too long."""
-    if (size := path.stat().st_size) > LONGEST:
-        raise refused(f"{path.name} is too long", expected=f"at most {LONGEST} bytes", found=f"{size} bytes")
+    if (size := path.stat().st_size) > MAX_SOURCE_BYTES:
+        raise import_refusal(f"{path.name} is too long", expected=f"at most {MAX_SOURCE_BYTES} bytes", found=f"{size} bytes")
 
 
 def read_json(data: bytes | str, what: str) -> dict[str, Any]:
     """A JSON object."""
-    if len(data) > LONGEST:
-        raise refused(f"{what} is too long", expected=f"at most {LONGEST} bytes", found=f"{len(data)} bytes")
+    if len(data) > MAX_SOURCE_BYTES:
+        raise import_refusal(f"{what} is too long", expected=f"at most {MAX_SOURCE_BYTES} bytes", found=f"{len(data)} bytes")
     data = data.removeprefix(BOM) if isinstance(data, bytes) else data.removeprefix("\ufeff")
     try:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise refused(f"{what} is no JSON", found=str(error), do="check that it is whole") from None
-    return a_dict(body, what)
+        raise import_refusal(f"{what} is no JSON", found=str(error), do="check that it is whole") from None
+    return check_dict(body, what)
 
 
-def a_dict(value: object, what: str) -> dict[str, Any]:
+def check_dict(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise refused(f"{what} is not an object", found=type(value).__name__)
+        raise import_refusal(f"{what} is not an object", found=type(value).__name__)
     return value
 
 
-def a_list(value: object, what: str) -> list[Any]:
+def check_list(value: object, what: str) -> list[Any]:
     if not isinstance(value, list):
-        raise refused(f"{what} is not a list", found=type(value).__name__)
+        raise import_refusal(f"{what} is not a list", found=type(value).__name__)
     return value
 
 
-def a_text(value: object, what: str, empty: bool = True) -> str:
-    """Text that can be written down."""
+def check_text(value: object, what: str, empty: bool = True) -> str:
+    """Return the value if it is text that can be recorded."""
     if not isinstance(value, str) or not (value or empty):
-        raise refused(f"{what} is not text", found=repr(value)[:80])
+        raise import_refusal(f"{what} is not text", found=repr(value)[:80])
     try:
         return validate_text(value, what, allow_empty=True)
     except BadInput as error:
-        raise refused(error.summary) from None
+        raise import_refusal(error.summary) from None
 
 
-def as_text(value: object, what: str) -> str:
-    """Text as it is, anything else as the JSON that a model would have been shown."""
+def text_or_json(value: object, what: str) -> str:
+    """Return text unchanged, and any other value as the JSON that a model would have received."""
     try:
-        return a_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), what)
+        return check_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), what)
     except RecursionError:
-        raise refused(f"{what} is nested too deep") from None
+        raise import_refusal(f"{what} is nested too deep") from None
 
 
-class Gathered(msgspec.Struct):
-    """The parts of one message, and the bytes of its pictures and files."""
+class MessageParts(msgspec.Struct):
+    """The parts of one message, and the bytes of its images and files."""
 
     parts: list[Part]
     contents: dict[str, bytes]
@@ -109,7 +109,7 @@ class Gathered(msgspec.Struct):
         try:
             kind, data = read_data_url(uri) or ("", b"")
         except ValueError:
-            raise refused(f"{what} is not base64") from None
+            raise import_refusal(f"{what} is not base64") from None
         media_type = kind or media_type
         address, digest = ("", digest_bytes(data)) if data else (uri, "")
         if digest:

@@ -1,4 +1,4 @@
-"""Messages of theirs from Legato's, and back. May know: both. Decides: how one reads as the other."""
+"""Conversion between the framework's messages and Legato's."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from legato.core.messages import Message as NativeMessage
 from legato.errors import BadInput
 
 
-def shown(message: NativeMessage) -> Message:
-    """A message of the ledger, as the framework's programs read it."""
-    contents = [_shown_part(part) for part in message.parts]
+def convert_message(message: NativeMessage) -> Message:
+    """Return a message of the ledger in the framework's type."""
+    contents = [_convert_part(part) for part in message.parts]
     return Message(message.role, contents, author_name=message.author_name or None, raw_representation=message)
 
 
-def _shown_part(part: Part) -> Content:
+def _convert_part(part: Part) -> Content:
     match part:
         case Text(text):
             return Content.from_text(text)
@@ -29,7 +29,7 @@ def _shown_part(part: Part) -> Content:
 
 
 def usage_details(usage: Usage) -> dict[str, int]:
-    """What was used, as the framework counts it."""
+    """Return usage under the framework's keys."""
     return {
         "input_token_count": usage.input,
         "output_token_count": usage.output,
@@ -39,17 +39,17 @@ def usage_details(usage: Usage) -> dict[str, int]:
     }
 
 
-def flat(messages: Any) -> list[Message | str | Content]:
-    """What was handed to `run`, as a list."""
+def as_list(messages: Any) -> list[Message | str | Content]:
+    """Return the `messages` argument of `run` as a list."""
     return [messages] if isinstance(messages, (str, Message, Content)) else list(messages or ())
 
 
-def said(messages: Any) -> str | list[MessageInput]:
-    """What a user says, as `session.run` takes it. Several messages at once are one message of several parts."""
+def convert_input(messages: Any) -> str | list[MessageInput]:
+    """Return a user's input as `session.run` takes it. Several messages at once become one message of several parts."""
     if isinstance(messages, str):
         return messages
     pieces: list[MessageInput] = []
-    for each in flat(messages):
+    for each in as_list(messages):
         if isinstance(each, Message):
             if each.role in ("system", "developer"):
                 raise BadInput(f"a message of role {each.role!r} cannot be said", do="put what it says into the agent's instructions")
@@ -66,7 +66,7 @@ def said(messages: Any) -> str | list[MessageInput]:
 
 
 def pieces_of(contents: Iterable[Content]) -> list[MessageInput]:
-    """Contents as Legato takes them: text, pictures and files."""
+    """Return contents as Legato takes them: text, images and files."""
     return [_piece(content) for content in contents]
 
 

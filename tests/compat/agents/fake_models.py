@@ -1,4 +1,4 @@
-"""What the model says in each sample. A mind has no memory: where a conversation stands is read from the prompt."""
+"""The fake model of each sample. It has no memory: the state of a conversation is read from the prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as a workflow. May know: Legato's builder. Decides: which Legato workflow a program's agents are.
+"""Agents as a Legato workflow.
 
 A workflow is built for each run from the agents that can be reached from its first. It holds no conversation, so nothing is lost with it.
 The user's message goes to the agent that the program names for it ("start"), as in the SDK.
@@ -14,14 +14,14 @@ from typing import Any
 from msgspec import structs
 from pydantic import TypeAdapter
 
-from legato.compat.agents.agent import Agent, AgentOutputSchema, is_on
+from legato.compat.agents.agent import Agent, AgentOutputSchema, is_enabled_in_run
 from legato.compat.agents.context import RunContextWrapper
-from legato.compat.agents.default_models import settings_of
+from legato.compat.agents.default_models import default_settings_for
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail, native
+from legato.compat.agents.facade_gaps import check_arguments, mirrors
+from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail, make_native_guardrail
 from legato.compat.agents.handoffs import Handoff, HandoffInputFilter, handoff, history_of
-from legato.compat.agents.lifecycle import AgentHooks, RunHooks, Telling, arrival, arrivals, checked_hooks
-from legato.compat.agents.mirroring import mirrors, weigh
+from legato.compat.agents.lifecycle import AgentHooks, HookMiddleware, RunHooks, arrival, arrivals, checked_hooks
 from legato.compat.agents.settings import ModelSettings, model_for
 from legato.compat.agents.tools import FunctionTool
 from legato.compat.gaps import Absent
@@ -45,7 +45,7 @@ NO_LIMIT = 1_000_000
 @mirrors("RunConfig")
 @dataclass
 class RunConfig:
-    """What holds for a whole run. What only the SDK's tracing and history need is accepted, and explained."""
+    """The settings of a whole run. Settings for the SDK's tracing and history are accepted, and explained in a warning."""
 
     model: Any = None
     _: KW_ONLY
@@ -61,9 +61,9 @@ class RunConfig:
     trace_metadata: dict[str, Any] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """What is not here is refused or explained when it is set later, too."""
+        """Refuse or explain an unsupported setting when it is assigned later, too."""
         if isinstance(inspect.getattr_static(type(self), name, None), Absent):
-            weigh("RunConfig", {name: value})
+            check_arguments("RunConfig", {name: value})
         super().__setattr__(name, value)
 
 
@@ -105,7 +105,7 @@ async def team_of(
     builder = HandoffBuilder(NAME).with_next_turn("start").with_limits(limits)
     edges = {(agent.name, each.agent.name): each for agent, found in handoffs.values() for each in found}
     for agent, _ in handoffs.values():
-        watching = _watching(agent, agents, edges, wrapper, hooks)
+        watching = _list_observers(agent, agents, edges, wrapper, hooks)
         builder.participants([await _native(agent, agent is start, wrapper, config, watching, conversation)])
     builder.with_start_agent(start.name)
     for (source, target), each in edges.items():
@@ -126,7 +126,7 @@ async def _reachable(start: Agent[Any], wrapper: RunContextWrapper[Any]) -> dict
         if id(agent) in found:
             continue
         edges = [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
-        edges = [each for each in edges if await is_on(each.is_enabled, wrapper, agent)]
+        edges = [each for each in edges if await is_enabled_in_run(each.is_enabled, wrapper, agent)]
         targets = [each.agent.name for each in edges]
         for name in targets:
             if targets.count(name) > 1:
@@ -145,22 +145,22 @@ async def _native(
     conversation: str | None,
 ) -> NativeAgent:
     """An agent as Legato knows it."""
-    weigh("Agent", {"mcp_servers": agent.mcp_servers, "prompt": agent.prompt})
+    check_arguments("Agent", {"mcp_servers": agent.mcp_servers, "prompt": agent.prompt})
     guards: list[Any] = [*agent.input_guardrails, *(config.input_guardrails or [] if starts else [])]
     withholds = [*agent.output_guardrails, *(config.output_guardrails or [])]
-    unsaid = agent.model_settings == settings_of(agent.model)
-    own = settings_of(config.model) if unsaid and config.model is not None else agent.model_settings
+    unsaid = agent.model_settings == default_settings_for(agent.model)
+    own = default_settings_for(config.model) if unsaid and config.model is not None else agent.model_settings
     settings = ModelSettings().resolve(own).resolve(config.model_settings)
     kind = agent.output_type.output_type if isinstance(agent.output_type, AgentOutputSchema) else agent.output_type
     return NativeAgent(
         agent.name,
         _instructions(agent),
         model_for(config.model if config.model is not None else agent.model, settings, agent.reset_tool_choice, conversation),
-        [await _tool(each, agent) for each in agent.tools if await is_on(getattr(each, "is_enabled", True), wrapper, agent)],
+        [await _tool(each, agent) for each in agent.tools if await is_enabled_in_run(getattr(each, "is_enabled", True), wrapper, agent)],
         agent.handoff_description or "",
         str if kind is None else kind,
         **watching,
-        guardrails=[native(each, agent) for each in [*guards, *withholds]],
+        guardrails=[make_native_guardrail(each, agent) for each in [*guards, *withholds]],
         # A tripwire ends the run at once; a reply that is not of its type is asked for again.
         output_retries=0 if withholds else 2,
     )
@@ -184,19 +184,19 @@ async def _tool(given: Any, agent: Agent[Any]) -> Tool:
     )
 
 
-def _watching(
+def _list_observers(
     agent: Agent[Any],
     agents: dict[str, Agent[Any]],
     edges: dict[tuple[str, str], Handoff[Any]],
     wrapper: RunContextWrapper[Any],
     hooks: RunHooks[Any] | None,
 ) -> dict[str, Any]:
-    """What is told of an agent's turns, if anything is."""
+    """Return the middleware and context providers that call the hooks of an agent's turns."""
     checked_hooks(agent.hooks, AgentHooks, f"agent {agent.name!r}")
     providers = [_arriving(edges)] if any(each.on_handoff for each in edges.values()) else []
     if hooks is not None or any(each.hooks is not None for each in agents.values()):
         providers.append(arrivals(agent, agents, hooks))
-    telling = [Telling(agent, wrapper, hooks)] if hooks is not None or agent.hooks is not None else []
+    telling = [HookMiddleware(agent, wrapper, hooks)] if hooks is not None or agent.hooks is not None else []
     return {"context_providers": providers, "middleware": telling}
 
 

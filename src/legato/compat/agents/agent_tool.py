@@ -1,4 +1,4 @@
-"""An agent as a tool of another. May know: teams and sessions. Decides: where its conversation lives."""
+"""An agent as a tool of another."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from legato.compat.agents.agent import Agent
-from legato.compat.agents.building import RunConfig, team_of
 from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.results import RunResult, problem_of
 from legato.compat.agents.tools import Approval, Enabled, FunctionTool, function_tool
+from legato.compat.agents.workflow_builder import RunConfig, team_of
 from legato.runtime.child_sessions import choose_child_session_id, find_parent_store, raise_if_unfinished, run_child_session
 from legato.runtime.session import Session
 from legato.stores.contract import Store
@@ -34,18 +34,18 @@ def agent_as_tool(
         raise UserError(f"as_tool({next(iter(unknown))}=...) cannot be had here: hand over to the agent, or call Runner.run within a tool")
     config = run_config or RunConfig()
 
-    async def held(id: str, store: Store | None, context: Any) -> RunResult:
+    async def open_session(id: str, store: Store | None, context: Any) -> RunResult:
         wrapper = RunContextWrapper(context)
         team = await team_of(agent, wrapper, config, max_turns)
         wrapper.session = team.workflow.session(id, store=store, context=wrapper)
         return RunResult(team, wrapper.session, wrapper)
 
     async def works_in(id: str, store: Store, context: RunContextWrapper[Any]) -> Session:
-        return (await held(id, store, context.context)).legato_session
+        return (await open_session(id, store, context.context)).legato_session
 
     async def ask(ctx: ToolContext[Any], input: str) -> Any:
         assert ctx.session is not None
-        result = await held(choose_child_session_id(ctx.session.id, ctx.idempotency_key), find_parent_store(), ctx.context)
+        result = await open_session(choose_child_session_id(ctx.session.id, ctx.idempotency_key), find_parent_store(), ctx.context)
         await run_child_session(result.legato_session, input, ctx.idempotency_key)
         if error := problem_of(result):
             raise error

@@ -1,4 +1,4 @@
-"""The ledger, read as the SDK's items. May know: groups and OpenAI's types. Decides: how a group reads as items, and as a list to send."""
+"""The ledger as the SDK's items, and as a list of input items."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ NOT_YET = "Not run yet: it waited for a person's approval when this list was mad
 # -- from groups to items ------------------------------------------------------------------------------------------------
 
 
-def accepted(state: State) -> list[Group]:
-    """The conversation, without what a guardrail withheld, and without answers that were not accepted or have yet to be."""
+def accepted_groups(state: State) -> list[Group]:
+    """Return the conversation without withheld messages, rejected replies, and replies that wait for checks."""
     return [
         group
         for group in (*state.groups, *state.new_messages)
@@ -63,15 +63,15 @@ def accepted(state: State) -> list[Group]:
     ]
 
 
-def of_this_run(state: State) -> list[Group]:
-    """The replies since the user last spoke."""
-    groups = accepted(state)
+def groups_of_run(state: State) -> list[Group]:
+    """Return the replies since the user's last message."""
+    groups = accepted_groups(state)
     last = max((index for index, group in enumerate(groups) if group.kind == "said"), default=-1)
     return groups[last + 1 :]
 
 
 def run_items(groups: Iterable[Group], graph: WorkflowGraph, find: Find) -> Iterator[RunItem]:
-    """What happened in these groups: each reply's items, then the outputs of its calls, in call order."""
+    """Yield the items of these groups: each reply's items, then the outputs of its calls, in call order."""
     for group in groups:
         if group.fact is not None:
             yield from reply_items(group, graph, find)

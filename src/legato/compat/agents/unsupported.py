@@ -1,7 +1,7 @@
-"""Parts of the SDK's classes and functions (0.24) that this facade has not: a table. Decides: what to write instead.
+"""A table of the parts of the SDK's classes and functions (0.24) that this facade does not support.
 
 `INSTEAD`: attributes and arguments, as "Class.part", that cannot be had. `NOTHING`: those that are accepted and without effect, with
-the reason; `AS_HERE` has the values of those that ask for what happens anyway. Names of the package are in `names_not_here.py`.
+the reason; `AS_HERE` has the values of those that ask for what happens anyway. Names of the package are in `unsupported_names.py`.
 Every page that is pointed to has what it is said to have: tests/compat/agents/test_public_names.py.
 """
 

@@ -1,11 +1,11 @@
-"""Names of the SDK's package (0.24) that this facade has not: a table. Decides: what to write instead.
+"""A table of the names of the SDK's package (0.24) that this facade does not support.
 
 Every page that is pointed to has what it is said to have: tests/compat/agents/test_public_names.py.
 """
 
 from __future__ import annotations
 
-from legato.compat.agents.not_here import (
+from legato.compat.agents.unsupported import (
     ASKED,
     CAUGHT,
     GUARD,

@@ -36,32 +36,32 @@ from tests.compat.agents.conftest import Provider
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[2] / "docs/migrate/openai-agents.md"
-SAMPLES = "test_the_sample_runs_and_nothing_it_sends_is_refused"
+SAMPLES = "test_sample_runs_without_refused_requests"
 TESTED = {
-    "Agent(name,": "test_an_agent_is_cloned_and_says_what_it_is_told_and_what_it_has",
+    "Agent(name,": "test_agent_clones_and_returns_prompt_and_tools",
     "agent.as_tool(...)": SAMPLES,
-    "@function_tool(name_override,": "test_a_function_is_a_tool_as_the_program_says",
-    "FunctionTool(name,": "test_a_tool_made_by_hand_gets_its_arguments_as_text",
+    "@function_tool(name_override,": "test_function_tool_follows_the_programs_options",
+    "FunctionTool(name,": "test_handmade_tool_receives_arguments_as_text",
     "RunContextWrapper": "test_a_tool_knows_its_call_and_its_agent",
     "Runner.run": "test_scripts_without_an_event_loop_run_too",
-    "RunHooks": "test_hooks_are_told_of_a_run_as_it_happens_also_where_it_goes_on",
-    "max_turns": "test_too_many_turns_streamed_is_told_at_the_end_of_the_stream",
-    "result.final_output": "test_a_result_tells_its_output_in_the_type_that_is_asked_for",
-    "result.to_input_list()": "test_a_list_given_back_as_input_is_the_same_list_nothing_lost_or_doubled",
-    "result.interruptions": "test_a_decision_is_made_once_and_a_second_changes_nothing",
-    "RunState.to_string": "test_a_mapping_goes_along_as_it_is_and_a_dict_is_as_good_as_a_string",
-    "handoff(agent,": "test_a_handoff_may_be_off_or_wait_for_a_person",
-    "handoff(input_filter=)": "test_a_filtered_conversation_never_has_a_call_without_its_output",
-    "previous_response_id": "test_an_id_that_no_ledger_here_knows_is_fetched_and_goes_on_by_value",
-    "auto_previous_response_id": "test_going_on_from_what_the_provider_holds_needs_no_asking",
-    "conversation_id": "test_a_conversation_that_others_filled_is_fetched_and_goes_on_by_value",
+    "RunHooks": "test_hooks_observe_a_run_and_its_continuation",
+    "max_turns": "test_streamed_max_turns_error_ends_the_stream",
+    "result.final_output": "test_result_casts_output_to_the_requested_type",
+    "result.to_input_list()": "test_input_list_round_trips_unchanged",
+    "result.interruptions": "test_second_decision_changes_nothing",
+    "RunState.to_string": "test_mapping_context_is_stored_unchanged",
+    "handoff(agent,": "test_handoff_may_be_disabled_or_need_approval",
+    "handoff(input_filter=)": "test_filtered_conversation_keeps_calls_with_their_outputs",
+    "previous_response_id": "test_unknown_response_id_is_fetched_by_value",
+    "auto_previous_response_id": "test_responses_are_chained_by_default",
+    "conversation_id": "test_foreign_conversation_is_fetched_by_value",
     "SQLiteSession(id,": SAMPLES,
-    "stream_events()": "test_each_answer_is_streamed_once_and_every_item_is_told_once",
+    "stream_events()": "test_text_and_items_are_streamed_once",
     "@input_guardrail": "test_a_tripwire_ends_the_run_at_once",
-    "ModelSettings": "test_what_is_set_for_a_run_holds_for_all_of_it",
-    "OpenAIResponsesModel": "test_the_client_and_the_key_of_the_program_are_used",
+    "ModelSettings": "test_run_settings_hold_for_the_whole_run",
+    "OpenAIResponsesModel": "test_programs_client_and_key_are_used",
     "tool_use_behavior=\"stop_on_first_tool\"": SAMPLES,
-    "trace": "test_traces_and_spans_are_blocks_that_leave_no_trace",
+    "trace": "test_traces_and_spans_record_nothing",
 }  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def rows() -> list[str]:
     return [line for line in names.splitlines() if line.startswith("| ") and not line.startswith("| theirs")]
 
 
-def test_every_row_of_the_names_has_a_test_that_is_there() -> None:
+def test_every_names_row_has_an_existing_test() -> None:
     first = [re.findall(r"`([^`]+)`", row)[0].split(" ")[0] for row in rows()]
     assert first == list(TESTED)
     written = "".join(path.read_text(encoding="utf-8") for path in HERE.glob("test_*.py"))
@@ -78,7 +78,7 @@ def test_every_row_of_the_names_has_a_test_that_is_there() -> None:
         assert f"def {test}(" in written, test
 
 
-def test_every_name_of_a_row_that_is_said_to_be_the_same_is_there() -> None:
+def test_names_listed_as_same_exist_here() -> None:
     named = {name for row in rows() for name in re.findall(r"`@?([A-Z]\w+|\w+_guardrail|function_tool|handoff)\b", row.split(" | ")[0])}
     assert len(named) > 15
     assert named <= set(facade.__all__)
@@ -87,14 +87,14 @@ def test_every_name_of_a_row_that_is_said_to_be_the_same_is_there() -> None:
 # -- rows that no other test is about ----------------------------------------------------------------------------------------
 
 
-def says(prompt: ModelPrompt) -> Any:
+def fake_model(prompt: ModelPrompt) -> Any:
     """Calls the first tool once, then says what it heard."""
     if prompt.messages[-1].role == "tool" or not prompt.tools:
         return prompt.messages[-1].text
     return ReplyCall(prompt.tools[0].name, "{}")
 
 
-async def test_an_agent_is_cloned_and_says_what_it_is_told_and_what_it_has() -> None:
+async def test_agent_clones_and_returns_prompt_and_tools() -> None:
     @function_tool(is_enabled=lambda ctx, agent: ctx.context == "day")
     def look() -> str:
         """Look."""
@@ -107,8 +107,8 @@ async def test_an_agent_is_cloned_and_says_what_it_is_told_and_what_it_has() -> 
     assert await agent.get_all_tools(RunContextWrapper("day")) == [look]
 
 
-async def test_a_function_is_a_tool_as_the_program_says(provider: Provider) -> None:
-    emulator = provider(says)
+async def test_function_tool_follows_the_programs_options(provider: Provider) -> None:
+    emulator = provider(fake_model)
 
     @function_tool(name_override="peek", description_override="Peek.", failure_error_function=lambda ctx, error: f"Sorry: {error}")
     async def look() -> str:
@@ -127,7 +127,7 @@ async def test_a_function_is_a_tool_as_the_program_says(provider: Provider) -> N
 
 
 async def test_a_tool_knows_its_call_and_its_agent(provider: Provider) -> None:
-    provider(says)
+    provider(fake_model)
     known: list[Any] = []
 
     @function_tool
@@ -141,7 +141,7 @@ async def test_a_tool_knows_its_call_and_its_agent(provider: Provider) -> None:
     assert known == [("day", "look", clerk, "{}", True)]
 
 
-async def test_a_result_tells_its_output_in_the_type_that_is_asked_for(provider: Provider) -> None:
+async def test_result_casts_output_to_the_requested_type(provider: Provider) -> None:
     provider([])
     result = await Runner.run(Agent(name="clerk", output_type=list[int], model=ScriptedModel(["[1, 2]"])), "Count.", max_turns=3)
     assert result.final_output_as(list, raise_if_incorrect_type=True) == [1, 2]
@@ -150,7 +150,7 @@ async def test_a_result_tells_its_output_in_the_type_that_is_asked_for(provider:
         result.final_output_as(str, raise_if_incorrect_type=True)
 
 
-async def test_a_handoff_may_be_off_or_wait_for_a_person(provider: Provider) -> None:
+async def test_handoff_may_be_disabled_or_need_approval(provider: Provider) -> None:
     provider(lambda prompt: ReplyCall(prompt.tools[0].name, "{}") if prompt.tools else "Here I am.")
     boss = Agent[Any](name="boss")
     wanted = handoff(boss, tool_name_override="escalate", tool_description_override="Call the boss.", needs_approval=True)
@@ -165,8 +165,8 @@ async def test_a_handoff_may_be_off_or_wait_for_a_person(provider: Provider) -> 
 
 
 @pytest.mark.parametrize("auto", [False, True])
-async def test_going_on_from_what_the_provider_holds_needs_no_asking(provider: Provider, auto: bool) -> None:
-    emulator = provider(says)
+async def test_responses_are_chained_by_default(provider: Provider, auto: bool) -> None:
+    emulator = provider(fake_model)
 
     @function_tool
     def look() -> str:
@@ -179,7 +179,7 @@ async def test_going_on_from_what_the_provider_holds_needs_no_asking(provider: P
     assert len(second.request_body["input"]) == 1
 
 
-async def test_what_is_set_for_a_run_holds_for_all_of_it(provider: Provider) -> None:
+async def test_run_settings_hold_for_the_whole_run(provider: Provider) -> None:
     emulator = provider(lambda prompt: "A secret.")
 
     @input_guardrail
@@ -201,7 +201,7 @@ async def test_what_is_set_for_a_run_holds_for_all_of_it(provider: Provider) -> 
         await Runner.run(clerk, "Hello", run_config=RunConfig(output_guardrails=[discreet]))
 
 
-async def test_the_client_and_the_key_of_the_program_are_used(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_programs_client_and_key_are_used(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     emulator = provider(lambda prompt: "Hello.")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nobody")
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -222,7 +222,7 @@ async def test_the_client_and_the_key_of_the_program_are_used(provider: Provider
 
 
 @pytest.mark.filterwarnings("ignore::legato.compat.MeansNothingHere")
-def test_traces_and_spans_are_blocks_that_leave_no_trace() -> None:
+def test_traces_and_spans_record_nothing() -> None:
     with trace("desk", trace_id="trace_1", metadata={"a": 1}) as block, custom_span("step", {"b": 2}):
         assert block.trace_id == "trace_1"
     block.start()
@@ -233,7 +233,8 @@ def test_traces_and_spans_are_blocks_that_leave_no_trace() -> None:
 # -- what behaves better ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_model_that_calls_a_tool_which_is_not_there_is_told_so(provider: Provider) -> None:
+async def test_call_of_an_unknown_tool_is_answered(provider: Provider) -> None:
+    """A model that calls a tool which does not exist receives an error as output."""
     provider(lambda prompt: f"So: {prompt.messages[-1].text}" if prompt.messages[-1].role == "tool" else ReplyCall("nobody", "{}"))
 
     @function_tool

@@ -1,6 +1,6 @@
-"""What of theirs is not here, or means nothing here, each with what to write instead. May know: nothing. Decides: the words.
+"""Tables of the framework's parts that are not supported, or have no effect, each with a replacement.
 
-What a class here does have is in the class. Together they are all public names of the original's, which
+The supported parts are in the classes. Together they are all public names of the original's, which
 tests/compat/agent_framework/originals.py lists.
 """
 

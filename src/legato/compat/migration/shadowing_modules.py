@@ -1,4 +1,4 @@
-"""Modules of a program's own that have a framework's name. May know: files beside the program. Decides: which of the two is meant.
+"""A program's own modules that shadow a framework's name.
 
 `from agents import triage` beside a module `agents.py` may mean either. It means the program's own if that has one of the names that
 are taken; it is read for that, and never run.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from legato.compat.migration.facades import FACADES
-from legato.compat.migration.programs import parsed
+from legato.compat.migration.programs import parse_program
 from legato.errors import BadInput
 
 
@@ -25,9 +25,9 @@ def own_modules(path: Path, source: str) -> list[str]:
     for name in FACADES:
         candidates = [place for folder in dict.fromkeys((beside, root)) for place in (folder / f"{name}.py", folder / name)]
         if places := [place for place in candidates if _is_module(place)]:
-            tree = tree or parsed(source)
-            wanted = set(_taken(tree, name))
-            if any(wanted & has if (has := _names(place)) is not None else wanted for place in places):
+            tree = tree or parse_program(source)
+            wanted = set(_imported_names(tree, name))
+            if any(wanted & has if (has := _defined_names(place)) is not None else wanted for place in places):
                 found.append(name)
     return found
 
@@ -36,8 +36,8 @@ def _is_module(place: Path) -> bool:
     return place.is_file() or (place / "__init__.py").exists()
 
 
-def _taken(tree: ast.Module, name: str) -> Iterator[str]:
-    """What a program takes from a module."""
+def _imported_names(tree: ast.Module, name: str) -> Iterator[str]:
+    """Yield the names that a program imports from a module."""
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=str(module), level=0) if module.partition(".")[0] == name:
@@ -48,20 +48,20 @@ def _taken(tree: ast.Module, name: str) -> Iterator[str]:
                 yield node.attr
 
 
-def _names(place: Path) -> set[str] | None:
-    """What a module has, as far as its text tells; None if it may have anything."""
+def _defined_names(place: Path) -> set[str] | None:
+    """Return the names that a module defines, as far as its text tells; None if it may define any."""
     try:
-        tree = parsed((place / "__init__.py" if place.is_dir() else place).read_text("utf-8"))
+        tree = parse_program((place / "__init__.py" if place.is_dir() else place).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, BadInput):
         return None
-    bound = set(_bound(tree))
+    bound = set(_bound_names(tree))
     if "*" in bound or "__getattr__" in bound:
         return None
     return bound | ({each.stem for each in place.iterdir() if each.suffix in (".py", "")} if place.is_dir() else set())
 
 
-def _bound(tree: ast.Module) -> Iterator[str]:
-    """What a module gives a name to."""
+def _bound_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a module binds."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()):

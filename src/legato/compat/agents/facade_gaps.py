@@ -1,10 +1,10 @@
-"""What the SDK has and this facade has not, told as the SDK's own errors. May know: the tables of it. Decides: which errors."""
+"""The error types and checks for the SDK's names and arguments that this facade does not support."""
 
 from __future__ import annotations
 
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.names_not_here import NAMES
-from legato.compat.agents.not_here import AS_HERE, INSTEAD, NOTHING
+from legato.compat.agents.unsupported import AS_HERE, INSTEAD, NOTHING
+from legato.compat.agents.unsupported_names import NAMES
 from legato.compat.gaps import Gaps
 
 
@@ -17,5 +17,5 @@ class NameNotHere(UserError, ImportError):
 
 
 GAPS = Gaps(INSTEAD, NOTHING, NAMES, AS_HERE, NotHere, NameNotHere, UserError)
-mirrors, weigh, absent_module = GAPS.mirrors, GAPS.weigh, GAPS.of_module
+mirrors, check_arguments, absent_module = GAPS.mirrors, GAPS.check_arguments, GAPS.of_module
 absent_name = GAPS.of_module("legato.compat.agents")

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from legato.compat.agents import Agent, ContextLeftBehind, Runner, RunState, SQLiteSession, UserError
-from legato.compat.agents.places import default_store
+from legato.compat.agents.conversation_storage import default_store
 from legato.errors import CodecError, NotPending
 from tests.compat.agents.conftest import Provider
-from tests.compat.agents.desk import Shop, desk, mind, read, write
+from tests.compat.agents.desk import Shop, desk, fake_model, read, write
 
 SAID = "I want my money back for A-1 and B-2."
 
 
-async def waiting() -> Any:
+async def run_until_approval() -> Any:
     return await Runner.run(desk(), SAID, context=Shop("Ladle & Co"))
 
 
-async def test_a_decision_is_made_once_and_a_second_changes_nothing(provider: Provider) -> None:
-    provider(mind)
-    result = await waiting()
+async def test_second_decision_changes_nothing(provider: Provider) -> None:
+    provider(fake_model)
+    result = await run_until_approval()
     (item,) = result.interruptions
     assert (item.name, item.agent.name, json.loads(item.arguments)) == ("refund", "Refunds", {"order": "A-1", "cents": 900})
     state = result.to_state()
@@ -36,8 +36,8 @@ async def test_a_decision_is_made_once_and_a_second_changes_nothing(provider: Pr
 
 
 async def test_an_item_of_another_run_decides_nothing(provider: Provider) -> None:
-    provider(mind)
-    mine, other = await waiting(), await waiting()
+    provider(fake_model)
+    mine, other = await run_until_approval(), await run_until_approval()
     state = mine.to_state()
     with pytest.raises(NotPending):
         state.approve(other.interruptions[0])
@@ -46,9 +46,9 @@ async def test_an_item_of_another_run_decides_nothing(provider: Provider) -> Non
     assert len(state.get_interruptions()) == 1
 
 
-async def test_the_same_string_read_twice_is_the_same_conversation(provider: Provider) -> None:
-    provider(mind)
-    text = (await waiting()).to_state().to_string(context_serializer=write)
+async def test_string_loaded_twice_is_one_conversation(provider: Provider) -> None:
+    provider(fake_model)
+    text = (await run_until_approval()).to_state().to_string(context_serializer=write)
     first = await RunState.from_string(desk(), text, context_deserializer=read)
     second = await RunState.from_string(desk(), text, context_deserializer=read)
     (item,) = second.get_interruptions()
@@ -58,9 +58,9 @@ async def test_the_same_string_read_twice_is_the_same_conversation(provider: Pro
     assert second.get_interruptions() == []
 
 
-async def test_a_context_that_cannot_go_along_is_refused_or_told(provider: Provider) -> None:
-    provider(mind)
-    state = (await waiting()).to_state()
+async def test_unserializable_context_is_refused_or_warned_about(provider: Provider) -> None:
+    provider(fake_model)
+    state = (await run_until_approval()).to_state()
     with pytest.raises(UserError, match="context_serializer"):
         state.to_string(strict_context=True)
     with pytest.warns(ContextLeftBehind):
@@ -70,9 +70,10 @@ async def test_a_context_that_cannot_go_along_is_refused_or_told(provider: Provi
     assert found.wrapper.context == Shop("Spoon Ltd")
 
 
-async def test_a_context_that_was_left_behind_is_missed_where_the_run_goes_on(provider: Provider) -> None:
-    provider(mind)
-    state = (await waiting()).to_state()
+async def test_resuming_without_its_context_is_reported(provider: Provider) -> None:
+    """A context that was left behind is reported where the run continues."""
+    provider(fake_model)
+    state = (await run_until_approval()).to_state()
     with pytest.warns(ContextLeftBehind):
         text = state.to_string()
     with pytest.warns(ContextLeftBehind, match=r"a Shop: pass context_override") as caught:
@@ -85,9 +86,9 @@ async def test_a_context_that_was_left_behind_is_missed_where_the_run_goes_on(pr
         await RunState.from_string(desk(), text, strict_context=True, context_deserializer=read)
 
 
-async def test_a_context_that_a_serializer_wrote_wants_a_deserializer(provider: Provider) -> None:
-    provider(mind)
-    written = (await waiting()).to_state().to_string(context_serializer=write)
+async def test_serialized_context_needs_a_deserializer(provider: Provider) -> None:
+    provider(fake_model)
+    written = (await run_until_approval()).to_state().to_string(context_serializer=write)
     with pytest.raises(UserError, match="context_deserializer"):
         await RunState.from_string(desk(), written, strict_context=True)
     with pytest.warns(ContextLeftBehind, match="context_deserializer"):
@@ -95,7 +96,8 @@ async def test_a_context_that_a_serializer_wrote_wants_a_deserializer(provider: 
     assert found.wrapper.context == {"name": "Ladle & Co"}
 
 
-async def test_a_mapping_goes_along_as_it_is_and_a_dict_is_as_good_as_a_string(provider: Provider) -> None:
+async def test_mapping_context_is_stored_unchanged(provider: Provider) -> None:
+    """A mapping is stored unchanged, and `from_json` reads the same as `from_string`."""
     provider(["Hello!"])
     result = await Runner.run(Agent(name="clerk"), "Hi", context={"user": "ada"})
     found = await RunState.from_json(Agent(name="clerk"), result.to_state().to_json(strict_context=True), strict_context=True)
@@ -105,8 +107,8 @@ async def test_a_mapping_goes_along_as_it_is_and_a_dict_is_as_good_as_a_string(p
 
 @pytest.mark.parametrize("context", [5, None, [], {}, "x", {"by": "itself"}, {"by": 3, "value": 1}, {"by": [], "value": 1}])
 async def test_a_context_that_somebody_else_wrote_is_refused(provider: Provider, context: object) -> None:
-    provider(mind)
-    state = (await waiting()).to_state()
+    provider(fake_model)
+    state = (await run_until_approval()).to_state()
     changed = {**state.to_json(context_serializer=write), "context": context, "session": "another"}
     with pytest.raises(CodecError, match="was not written by"):
         await RunState.from_json(desk(), changed)
@@ -119,8 +121,9 @@ async def test_what_is_no_state_is_refused() -> None:
             await RunState.from_string(Agent(name="clerk"), text)
 
 
-async def test_a_run_is_found_in_its_session_and_hears_what_is_added(provider: Provider) -> None:
-    emulator = provider(mind)
+async def test_run_found_by_session_takes_input(provider: Provider) -> None:
+    """A run is found by its session, and takes additional input."""
+    emulator = provider(fake_model)
     session = SQLiteSession("customer")
     await Runner.run(desk(), SAID, context=Shop("Ladle & Co"), session=session)
     state = await RunState.from_session(desk(), session, Shop("Ladle & Co"))
@@ -132,9 +135,9 @@ async def test_a_run_is_found_in_its_session_and_hears_what_is_added(provider: P
     assert [item.get("type", item.get("role")) for item in last["input"]] == [*["function_call_output"] * 3, "user"]
 
 
-async def test_what_was_decided_can_be_asked_of_the_context(provider: Provider) -> None:
-    provider(mind)
-    result = await waiting()
+async def test_context_reports_approval_decisions(provider: Provider) -> None:
+    provider(fake_model)
+    result = await run_until_approval()
     (item,) = result.interruptions
     context, which = result.context_wrapper, (item.name, item.call_id)
     assert context.get_approval_status(*which) is None
