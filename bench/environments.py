@@ -1,7 +1,7 @@
-"""The systems: what is installed for each, into an environment of its own, and how each is measured.
+"""The measured systems, their packages, and their environments.
 
-An environment is set up once, and anew when its list of packages or the interpreter changes. Versions of what is measured are pinned; what
-they bring along is what a user would get today.
+An environment is installed once, and again when its list of packages or the interpreter changes. Versions of the measured packages are
+pinned; their dependencies are those that a user would get today.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SYSTEMS = ROOT / "bench" / "systems"
+SCRIPTS_FOLDER = ROOT / "bench" / "systems"
 
 
 @dataclass(frozen=True)
 class System:
-    """One contender. `variants` says what each workload is measured with; a workload that is not named has one way only."""
+    """One measured system. `variants` has the variants of each workload; a workload that is not in it has only one."""
 
     name: str
     script: str
     environment: str
     packages: tuple[str, ...]
-    base: tuple[str, ...]
-    """The distributions whose install W6 weighs: what a program with handoffs needs, without extras."""
-    imports: str
-    """W6: what a program imports first."""
-    ready: str
-    """W6: what a program with two agents and a store imports."""
+    base_distributions: tuple[str, ...]
+    """W6: the distributions that a program with handoffs needs, without extras."""
+    first_import: str
+    """W6: the first import of a program."""
+    full_imports: str
+    """W6: the imports of a program with two agents and a store."""
     variants: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    peer: bool = True
+    is_peer: bool = True
 
     @property
     def python(self) -> Path:
@@ -43,22 +43,22 @@ LEGATO = System(
     script="legato_native.py",
     environment="legato",
     packages=("-e", f"{ROOT}[openai]"),
-    base=("legato",),
-    imports="from legato import Agent, HandoffBuilder, tool",
-    ready="from legato import Agent, HandoffBuilder, tool; from legato.stores import SQLiteStore",
+    base_distributions=("legato",),
+    first_import="from legato import Agent, HandoffBuilder, tool",
+    full_imports="from legato import Agent, HandoffBuilder, tool; from legato.stores import SQLiteStore",
     variants={"W2": ("effects", "full"), "W3": ("memory", "effects", "full"), "W4": ("store", "opened anew", "text")},
-    peer=False,
+    is_peer=False,
 )
 BARE = System(
     name="bare limit",
     script="bare_limit.py",
     environment="legato",
     packages=LEGATO.packages,
-    base=(),
-    imports="import asyncio, json, sqlite3",
-    ready="import asyncio, json, sqlite3",
+    base_distributions=(),
+    first_import="import asyncio, json, sqlite3",
+    full_imports="import asyncio, json, sqlite3",
     variants={"W2": ("normal", "full"), "W3": ("memory", "effects", "full"), "W4": ("store", "opened anew", "whole state")},
-    peer=False,
+    is_peer=False,
 )
 PEERS = (
     System(
@@ -66,9 +66,9 @@ PEERS = (
         script="openai_agents.py",
         environment="openai_agents",
         packages=("openai-agents==0.24.0", "openai==3.51.0"),
-        base=("openai-agents",),
-        imports="import agents",
-        ready="from agents import Agent, Runner, SQLiteSession, function_tool, handoff",
+        base_distributions=("openai-agents",),
+        first_import="import agents",
+        full_imports="from agents import Agent, Runner, SQLiteSession, function_tool, handoff",
         variants={"W2": ("sqlite",), "W3": ("memory", "sqlite"), "W4": ("session and run state", "session kept open")},
     ),
     System(
@@ -81,9 +81,10 @@ PEERS = (
             "agent-framework-openai==1.17.0",
             "openai==3.51.0",
         ),
-        base=("agent-framework-core", "agent-framework-orchestrations"),
-        imports="import agent_framework",
-        ready="from agent_framework import Agent, FileCheckpointStorage, tool; from agent_framework_orchestrations import HandoffBuilder",
+        base_distributions=("agent-framework-core", "agent-framework-orchestrations"),
+        first_import="import agent_framework",
+        full_imports="from agent_framework import Agent, FileCheckpointStorage, tool; "
+        "from agent_framework_orchestrations import HandoffBuilder",
         variants={"W2": ("file checkpoints",), "W3": ("memory", "file history"), "W4": ("session as JSON",)},
     ),
     System(
@@ -98,9 +99,9 @@ PEERS = (
             "langchain-openai==1.7.3",
             "openai==3.51.0",
         ),
-        base=("langgraph", "langgraph-swarm"),
-        imports="import langgraph_swarm",
-        ready="from langchain.agents import create_agent; from langgraph_swarm import create_handoff_tool, create_swarm; "
+        base_distributions=("langgraph", "langgraph-swarm"),
+        first_import="import langgraph_swarm",
+        full_imports="from langchain.agents import create_agent; from langgraph_swarm import create_handoff_tool, create_swarm; "
         "from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver",
         variants={
             "W2": ("sqlite", "sqlite delta"),
@@ -113,9 +114,9 @@ PEERS = (
         script="pydantic_ai.py",
         environment="pydantic_ai",
         packages=("pydantic-ai-slim[openai]==2.66.0", "openai==3.51.0"),
-        base=("pydantic-ai-slim",),
-        imports="import pydantic_ai",
-        ready="from pydantic_ai import Agent, Tool, ToolOutput; from pydantic_ai.conversation_store import ConversationStore",
+        base_distributions=("pydantic-ai-slim",),
+        first_import="import pydantic_ai",
+        full_imports="from pydantic_ai import Agent, Tool, ToolOutput; from pydantic_ai.conversation_store import ConversationStore",
         variants={
             "W2": ("json file", "sqlite store by us"),
             "W3": ("memory", "json file", "sqlite store by us"),
@@ -127,37 +128,37 @@ PEERS = (
         script="google_adk.py",
         environment="google_adk",
         packages=("google-adk==2.13.0", "litellm==1.106.2"),
-        base=("google-adk",),
-        imports="import google.adk",
-        ready="from google.adk.agents import LlmAgent; from google.adk.runners import Runner; "
+        base_distributions=("google-adk",),
+        first_import="import google.adk",
+        full_imports="from google.adk.agents import LlmAgent; from google.adk.runners import Runner; "
         "from google.adk.sessions.sqlite_session_service import SqliteSessionService",
         variants={"W2": ("sqlite",), "W3": ("memory", "sqlite"), "W4": ("sqlite",)},
     ),
 )
-ALL = (LEGATO, BARE, *PEERS)
+ALL_SYSTEMS = (LEGATO, BARE, *PEERS)
 
-EVERYBODYS_VARIANTS = {"W5": ("0ms", "50ms", "memory"), "W7": ("whole", "streamed")}
-
-
-def variants_of(system: System, workload: str) -> tuple[str, ...]:
-    """What a workload is measured with; one that has one way only is measured with whatever that is called."""
-    return EVERYBODYS_VARIANTS.get(workload) or system.variants.get(workload, ("",))
+COMMON_VARIANTS = {"W5": ("0ms", "50ms", "memory"), "W7": ("whole", "streamed")}
 
 
-def install(system: System) -> str:
-    """Set its environment up, once. What went wrong, if it cannot be."""
+def list_variants(system: System, workload: str) -> tuple[str, ...]:
+    """Return the variants of a workload; an empty name if it has only one."""
+    return COMMON_VARIANTS.get(workload) or system.variants.get(workload, ("",))
+
+
+def install_environment(system: System) -> str:
+    """Install the environment of a system, unless it is current. Return the error; empty if there is none."""
     folder = system.python.parent.parent
     stamp = folder / "packages"
     project = (ROOT / "pyproject.toml").read_text() if system.environment == "legato" else ""
-    wanted = "\n".join([sys.version, *system.packages, project])
-    if stamp.exists() and stamp.read_text() == wanted:
+    description = "\n".join([sys.version, *system.packages, project])
+    if stamp.exists() and stamp.read_text() == description:
         return ""
-    print(f"setting up {folder.name}, once ...", flush=True)
+    print(f"installing {folder.name}, once ...", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     pip = [str(system.python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     for command in ([sys.executable, "-m", "venv", str(folder)], [*pip, *system.packages]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             return "\n".join(line for line in done.stderr.splitlines() if line.startswith("ERROR")) or done.stderr[-500:]
-    stamp.write_text(wanted)
+    stamp.write_text(description)
     return ""

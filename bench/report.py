@@ -1,6 +1,6 @@
-"""From JSON lines to a page: tables with medians and ratios, plots, and each goal with what was measured.
+"""The report of a run: tables with medians and ratios, plots, and each goal with its result.
 
-Ratios are what counts: every figure stands beside the bare limit and beside Legato, in the same run on the same machine.
+Ratios matter most: every figure is compared with the bare limit and with Legato, in the same run on the same machine.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.environments import ALL, SYSTEMS
-from bench.goals import goals
-from bench.measured import BARE, LEGATO, Cell, Measured, counterpart, legatos
-from bench.plots import log_log
+from bench.environments import ALL_SYSTEMS, SCRIPTS_FOLDER
+from bench.goals import check_goals
+from bench.measurements import BARE, LEGATO, Cell, Measurements, find_bare_variant, find_legato_variant
+from bench.plots import draw_log_log
 
 TITLES = {
     "W1": ("ping-pong handoffs, nothing stored", "handoff"),
@@ -30,92 +30,121 @@ TITLES = {
 }
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
+def render_table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
 
 
-def times(value: float | None, other: float | None) -> str:
-    """How many times the other one, or nothing where one of them is missing."""
-    return number(value / other) if value and other else ""
+def format_ratio(value: float | None, other: float | None) -> str:
+    """Format the ratio of two values; empty if one of them is missing."""
+    return format_number(value / other) if value and other else ""
 
 
-def number(value: float) -> str:
-    """Three figures, and no powers of ten."""
+def format_number(value: float) -> str:
+    """Format a number with three significant digits, and without exponents."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def workload_table(of: Measured, workload: str) -> str:
+def render_workload_table(measurements: Measurements, workload: str) -> str:
     unit = TITLES[workload][1]
-    head = ["system", "n", f"CPU ms per {unit}", "noise", "to the bare limit", "to Legato", "lost, doubled", *EXTRA[workload][0]]
+    head = ["system", "n", f"CPU ms per {unit}", "noise", "to the bare limit", "to Legato", "lost, doubled", *EXTRA_COLUMNS[workload][0]]
     rows = []
-    for cell in of.of(workload):
-        if workload in ("W1", "W2", "W8") and cell.n not in _shown_sizes(of, workload):
+    for cell in measurements.select(workload):
+        if workload in ("W1", "W2", "W8") and cell.n not in _select_sizes(measurements, workload):
             continue
         name = f"{cell.system}, {cell.variant}" if cell.variant else cell.system
         if not cell.lines:
             rows.append([name, f"{cell.n:,}", cell.note, *[""] * (len(head) - 3)])
             continue
-        cpu, spread = cell.get(), cell.all("cpu_ms")
-        bare = of.value(workload, BARE, counterpart(workload, cell.variant), cell.n)
-        ours = of.value(workload, LEGATO, legatos(workload, cell.variant), cell.n)
-        noise = f"{number(min(spread))} .. {number(max(spread))}" if len(spread) > 1 else ""
-        shown = number(cpu) if cpu else ""
-        rows.append([name, f"{cell.n:,}", shown, noise, times(cpu, bare), times(cpu, ours), cell.faults, *EXTRA[workload][1](cell)])
-    return table(head, rows)
+        cpu, spread = cell.median(), cell.list_values("cpu_ms")
+        bare = measurements.get_median(workload, BARE, find_bare_variant(workload, cell.variant), cell.n)
+        ours = measurements.get_median(workload, LEGATO, find_legato_variant(workload, cell.variant), cell.n)
+        noise = f"{format_number(min(spread))} .. {format_number(max(spread))}" if len(spread) > 1 else ""
+        shown = format_number(cpu) if cpu else ""
+        rows.append(
+            [
+                name,
+                f"{cell.n:,}",
+                shown,
+                noise,
+                format_ratio(cpu, bare),
+                format_ratio(cpu, ours),
+                cell.fault_summary,
+                *EXTRA_COLUMNS[workload][1](cell),
+            ]
+        )
+    return render_table(head, rows)
 
 
-def _shown_sizes(of: Measured, workload: str) -> set[int]:
-    """Where sizes are many, the table has the goal's and the largest; the plot has them all."""
+def _select_sizes(measurements: Measurements, workload: str) -> set[int]:
+    """Return the sizes in the table: the goal's and the largest. The plot has them all."""
     if workload == "W8":
-        return {of.common(workload, 1_000), 1_000, 10_000}
-    return {of.common(workload, 400), 400, 800}
+        return {measurements.find_common_size(workload, 1_000), 1_000, 10_000}
+    return {measurements.find_common_size(workload, 400), 400, 800}
 
 
-def _megabytes(value: float | None) -> str:
+def _format_megabytes(value: float | None) -> str:
     return f"{value / 1e6:,.2f}" if value else ""
 
 
-def _ratio(cell: Cell) -> str:
-    return times(cell.get("stored_bytes"), cell.get("said_bytes"))
+def _format_stored_ratio(cell: Cell) -> str:
+    return format_ratio(cell.median("stored_bytes"), cell.median("said_bytes"))
 
 
-def _figure(cell: Cell, what: str, form: str = "", scale: float = 1.0) -> str:
-    value = cell.get(what)
+def _format_figure(cell: Cell, what: str, form: str = "", scale: float = 1.0) -> str:
+    value = cell.median(what)
     if value is None:
         return ""
-    return f"{value * scale:{form}}" if form else number(value * scale)
+    return f"{value * scale:{form}}" if form else format_number(value * scale)
 
 
-EXTRA: dict[str, tuple[list[str], Callable[[Cell], list[str]]]] = {
-    "W1": (["last hundred to first"], lambda c: [_figure(c, "last_to_first", ".2f")]),
+EXTRA_COLUMNS: dict[str, tuple[list[str], Callable[[Cell], list[str]]]] = {
+    "W1": (["last hundred to first"], lambda c: [_format_figure(c, "last_to_first", ".2f")]),
     "W2": (
-        ["last hundred to first", "MB left", "to what was said", "MB written"],
-        lambda c: [_figure(c, "last_to_first", ".2f"), _megabytes(c.get("stored_bytes")), _ratio(c), _megabytes(c.get("written_bytes"))],
+        ["last hundred to first", "MB left", "to the texts", "MB written"],
+        lambda c: [
+            _format_figure(c, "last_to_first", ".2f"),
+            _format_megabytes(c.median("stored_bytes")),
+            _format_stored_ratio(c),
+            _format_megabytes(c.median("written_bytes")),
+        ],
     ),
-    "W3": (["MB left", "to what was said"], lambda c: [_megabytes(c.get("stored_bytes")), _ratio(c)]),
+    "W3": (["MB left", "to the texts"], lambda c: [_format_megabytes(c.median("stored_bytes")), _format_stored_ratio(c)]),
     "W4": (
-        ["MB saved", "to what was said", "MB written"],
-        lambda c: [_megabytes(c.get("stored_bytes")), _ratio(c), _megabytes(c.get("written_bytes"))],
+        ["MB saved", "to the texts", "MB written"],
+        lambda c: [_format_megabytes(c.median("stored_bytes")), _format_stored_ratio(c), _format_megabytes(c.median("written_bytes"))],
     ),
     "W5": (
         ["conversations per s", "per CPU s", "KB per waiting one"],
         lambda c: [
-            _figure(c, "conversations_per_s"),
-            number(1e3 / cpu) if (cpu := c.get()) else "",
-            _figure(c, "bytes_per_waiting", ",.0f", 1 / 1024),
+            _format_figure(c, "conversations_per_s"),
+            format_number(1e3 / cpu) if (cpu := c.median()) else "",
+            _format_figure(c, "bytes_per_waiting", ",.0f", 1 / 1024),
         ],
     ),
     "W6": (
         ["ms until ready", "packages", "MB installed"],
-        lambda c: [_figure(c, "ready_ms", ",.0f"), _figure(c, "packages", ".0f"), _megabytes(c.get("installed_bytes"))],
+        lambda c: [
+            _format_figure(c, "ready_ms", ",.0f"),
+            _format_figure(c, "packages", ".0f"),
+            _format_megabytes(c.median("installed_bytes")),
+        ],
     ),
     "W7": (
         ["to the bare SDK call", "to finished bytes", "API"],
-        lambda c: [_figure(c, "to_bare_sdk", ".2f"), _figure(c, "to_sdk_bytes", ".2f"), str(c.lines[0]["extra"].get("api", ""))],
+        lambda c: [
+            _format_figure(c, "to_bare_sdk", ".2f"),
+            _format_figure(c, "to_sdk_bytes", ".2f"),
+            str(c.lines[0]["extra"].get("api", "")),
+        ],
     ),
     "W8": (
-        ["wall ms", "MB stored", "to what was said", "CPU ms per turn to fill"],
-        lambda c: [_figure(c, "wall_ms"), _megabytes(c.get("stored_bytes")), _ratio(c), _figure(c, "turn_ms")],
+        ["wall ms", "MB stored", "to the texts", "CPU ms per turn to fill"],
+        lambda c: [
+            _format_figure(c, "wall_ms"),
+            _format_megabytes(c.median("stored_bytes")),
+            _format_stored_ratio(c),
+            _format_figure(c, "turn_ms"),
+        ],
     ),
 }
 NOTES = {
@@ -125,18 +154,19 @@ NOTES = {
     "W3": "The user speaks, the model calls three tools at once, then answers. What is durable is compared with a bare limit that waits "
     "for the disk before tools start, as Legato does by default.",
     "W4": "One gated call and two open ones per cycle. Tools, agents, graphs and workflows are made once, and not measured; the state is "
-    "read anew for every approval. Legato's `store`: a new handle of the process's store, as a web server has it; nothing is saved, "
-    "because it always is. `opened anew`: the SQLite file, by a new store, as another process would. `text`: the session as text, "
-    "written to a file and read from it. Peers open their stores anew, or, where it is said, have them *kept open*; what is a file of "
-    "JSON is written and read whole. `store` is judged beside the fastest of all, `opened anew` beside the fastest of those that open "
+    "read again for every approval. Legato's `store`: a new handle of the process's store, as in a web server; nothing is saved, "
+    "because everything is saved always. `opened anew`: the SQLite file with a new store, as in another process. `text`: the session "
+    "as text, "
+    "written to a file and read from it. Peers open their stores anew, or have them *kept open* if the name says so; a file of "
+    "JSON is written and read whole. `store` is compared with the fastest of all, `opened anew` with the fastest that opens its store "
     "anew too.",
-    "W5": "One question, ten handoffs back and forth, one answer; the last request is searched for what is lost, doubled, or another's. "
-    "`0ms` and `50ms`: how long the model takes. `memory`: what a conversation takes while all wait for the model at once.",
-    "W6": "CPU time of a fresh interpreter with the import, less one without. *Until ready*: with what a program with two agents and a "
-    "store imports. Packages and size: of a base install that can do handoffs, without extras.",
-    "W7": "CPU time of the client alone. *Bare SDK call*: `client.responses.create(...)` (or that of Chat Completions) with the very same "
-    "body in the same process; *finished bytes*: the SDK sends bytes that are written already, and what comes back is not looked at.",
-    "W8": "A turn is a message and its answer. Opening is what a new handle does until it could go on.",
+    "W5": "One question, ten handoffs back and forth, one answer; the last request is searched for lost, doubled and foreign texts. "
+    "`0ms` and `50ms`: the latency of the model. `memory`: the memory per conversation while all wait for the model at once.",
+    "W6": "CPU time of a fresh interpreter with the import, less one without. *Until ready*: with the imports of a program with two agents "
+    "and a store. Packages and size: of a base install that can do handoffs, without extras.",
+    "W7": "CPU time of the client alone. *Bare SDK call*: `client.responses.create(...)` (or that of Chat Completions) with the same "
+    "body in the same process; *finished bytes*: the SDK sends bytes that are encoded already, and does not decode the answer.",
+    "W8": "A turn is a message and its answer. Opening is the work of a new handle until the conversation could continue.",
 }
 PLOTS = {
     "W1": ("W1: CPU per handoff, nothing stored", "handoffs in one conversation", "CPU ms per handoff", "cpu_ms"),
@@ -145,66 +175,72 @@ PLOTS = {
 }
 
 
-def plots(of: Measured, into: Path) -> None:
-    for workload, (title, across, up, what) in PLOTS.items():
+def write_plots(measurements: Measurements, into: Path) -> None:
+    for workload, (title, x_label, y_label, what) in PLOTS.items():
         lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for cell in of.of(workload):
-            value = cell.get(what)
+        for cell in measurements.select(workload):
+            value = cell.median(what)
             if value:
                 lines[f"{cell.system}, {cell.variant}" if workload == "W2" else cell.system].append((cell.n, value))
-        (into / f"{workload}.svg").write_text(log_log(title, across, up, lines))
+        (into / f"{workload}.svg").write_text(draw_log_log(title, x_label, y_label, lines))
 
 
-def set_up() -> list[str]:
-    """What the scripts say of themselves: how they are configured, what is in their favour, what was not possible."""
-    told = []
-    for system in ALL:
-        words = ast.get_docstring(ast.parse((SYSTEMS / system.script).read_text())) or ""
-        told.append(f"### {system.name}\n\n{words}")
-    return told
+def list_setups() -> list[str]:
+    """Return the docstring of each system's script: its configuration, what favours it, what was not possible."""
+    sections = []
+    for system in ALL_SYSTEMS:
+        docstring = ast.get_docstring(ast.parse((SCRIPTS_FOLDER / system.script).read_text())) or ""
+        sections.append(f"### {system.name}\n\n{docstring}")
+    return sections
 
 
-def page(of: Measured, plots_at: str) -> str:
-    repeats = max((len(cell.lines) for cell in of.cells), default=0)
+def render_page(measurements: Measurements, plots_at: str) -> str:
+    repeats = max((len(cell.lines) for cell in measurements.cells), default=0)
     versions: dict[str, set[str]] = defaultdict(set)
-    for cell in of.cells:
+    for cell in measurements.cells:
         versions[cell.system] |= {line["version"] for line in cell.lines if line.get("version")}
     named = ", ".join(f"{system} {' and '.join(sorted(found))}" for system, found in versions.items() if found and system != BARE)
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores of a shared machine"
     parts = [
         "# Benchmarks",
-        "Legato beside its peers and beside *the bare limit*, a hand-written loop that does the least that is correct: it joins the "
-        "request from what is there, appends to SQLite with the settings of Legato's store, and does nothing else. `make bench` measures "
-        "each workload in one run. `bench/systems/` has one script per system, which says how it is set up and what was not possible. The "
-        "model is a fake that answers at once, so that what is measured is the system alone. *Lost, doubled*: what the last requests lack "
-        "of all that was said (words, calls, outputs), and what stands in them more than once.",
+        "Legato compared with its peers and with *the bare limit*, a hand-written loop that does the least that is correct: it joins the "
+        "request from encoded items, appends to SQLite with the settings of Legato's store, and does nothing else. `make bench` measures "
+        "each workload in one run. `bench/systems/` has one script per system, which describes its setup and what was not possible. The "
+        "model is a fake that answers at once, so that the system alone is measured. *Lost, doubled*: texts, calls and outputs that are "
+        "missing in the last requests, or that they have more than once.",
         f"Measured: {named}; {machine}. CPU time of all threads, medians of {'1 run' if repeats == 1 else f'up to {repeats} runs'} "
         "(of peers fewer, where one takes long), noise as least .. most. Absolute times are this machine's; ratios are the point."
         + ("" if repeats > 2 else " **A quick run**: peers at smaller sizes, everything fewer times than a verdict needs."),
         "## Goals",
-        table(
+        render_table(
             ["", "goal", "measured", ""],
-            [[goal.workload, goal.asks, goal.measured, {True: "met", False: "**not met**", None: "?"}[goal.met]] for goal in goals(of)],
+            [
+                [goal.workload, goal.requirement, goal.result, {True: "met", False: "**not met**", None: "?"}[goal.is_met]]
+                for goal in check_goals(measurements)
+            ],
         ),
     ]
-    for workload in sorted({cell.workload for cell in of.cells}):
+    for workload in sorted({cell.workload for cell in measurements.cells}):
         parts.append(f"## {workload}: {TITLES[workload][0]}")
         parts.append(NOTES[workload])
         if workload in PLOTS:
             parts.append(f"![{PLOTS[workload][0]}]({plots_at}{workload}.svg)")
-        parts.append(workload_table(of, workload))
-    parts += ["## How each is set up", "As the script of each begins.", *set_up()]
-    notes = sorted({f"- {cell.system}, {cell.workload}: {cell.note}" for cell in of.cells if cell.note and cell.lines})
+        parts.append(render_workload_table(measurements, workload))
+    parts += ["## How each is set up", "As the script of each begins.", *list_setups()]
+    notes = sorted({f"- {cell.system}, {cell.workload}: {cell.note}" for cell in measurements.cells if cell.note and cell.lines})
     if notes:
         parts += ["## Notes", "\n".join(notes)]
     return "\n\n".join(parts) + "\n"
 
 
-def write(results: Path, summary: Path) -> str:
-    """Write plots and page; what is worth telling at once: the goals."""
+def write_report(results: Path, summary: Path) -> str:
+    """Write plots and page; return a summary of the goals."""
     lines = [json.loads(line) for line in (results / "measurements.jsonl").read_text().splitlines()]
-    of = Measured(lines)
-    plots(of, results)
-    summary.write_text(page(of, f"{os.path.relpath(results, summary.parent)}/"))
+    measurements = Measurements(lines)
+    write_plots(measurements, results)
+    summary.write_text(render_page(measurements, f"{os.path.relpath(results, summary.parent)}/"))
     marks = {True: "met    ", False: "NOT MET", None: "?      "}
-    return "\n".join(f"{marks[goal.met]}  {goal.workload}  {goal.asks}: {goal.measured}" for goal in goals(of)) + f"\n{summary}"
+    return (
+        "\n".join(f"{marks[goal.is_met]}  {goal.workload}  {goal.requirement}: {goal.result}" for goal in check_goals(measurements))
+        + f"\n{summary}"
+    )

@@ -1,6 +1,6 @@
-"""W7: calls through the real `openai` SDK after 200 turns, and the bare SDK call with the very same body, in one process.
+"""W7: calls through the real `openai` SDK after 200 turns, and the bare SDK call with the same body, in one process.
 
-Needs `openai`, in whichever version the system's environment has: the comparison is within one environment.
+Needs `openai`, in any version: both calls are made in the same environment.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from bench.measuring import Figures, Options
-from bench.workloads import CALLS, MARK, QUESTION, compare
+from bench.script_harness import Figures, Options
+from bench.workloads import MARK, QUESTION, SDK_CALL_COUNT, find_lost_and_doubled
 
 MODEL = "gpt-5.1"
 KEY = "sk-bench"
 
-Say = Callable[[str], Awaitable[Any]]
+SendMessage = Callable[[str], Awaitable[Any]]
 
 
-async def w7(options: Options, conversation: Callable[[str, bool], Awaitable[Say]]) -> AsyncIterator[Figures]:
-    """`conversation(base_url, stream)` begins one in memory, and gives what says the user's next message and awaits the whole answer."""
+async def measure_sdk_calls(options: Options, start_conversation: Callable[[str, bool], Awaitable[SendMessage]]) -> AsyncIterator[Figures]:
+    """Measure W7. `start_conversation(base_url, stream)` returns a function that sends the user's next message and awaits the answer."""
     for variant in ("whole", "streamed"):
-        if options.wants(variant):
-            say = await conversation(f"{options.url}/v1", variant == "streamed")
-            yield await after_long_talk(say, options, variant)
+        if options.is_selected(variant):
+            send_message = await start_conversation(f"{options.url}/v1", variant == "streamed")
+            yield await measure_after_history(send_message, options, variant)
 
 
-async def after_long_talk(say: Say, options: Options, variant: str) -> Figures:
-    calls, base_url = min(CALLS, 2 * options.n), f"{options.url}/v1"
+async def measure_after_history(send_message: SendMessage, options: Options, variant: str) -> Figures:
+    calls, base_url = min(SDK_CALL_COUNT, 2 * options.n), f"{options.url}/v1"
     middle, end = options.n + calls // 2, options.n + calls
 
-    async def ask(number: int) -> None:
-        await say(f"[[user-{number}]] {QUESTION}")
+    async def send_numbered_message(number: int) -> None:
+        await send_message(f"[[user-{number}]] {QUESTION}")
 
     for number in range(options.n):
-        await ask(number)
-    # The bare calls get the body from the middle of those measured, since each is a little longer than the one before.
-    costs = await costs_of(ask, range(options.n, middle))
-    raw = last_body(options.url)
-    costs += await costs_of(ask, range(middle, end))
-    lost, doubled = compare([f"user-{number}" for number in range(end)], MARK.findall(last_body(options.url).decode()))
+        await send_numbered_message(number)
+    # The bare calls send the body from the middle of the measured ones, because each body is a little longer than the one before.
+    costs = await measure_calls(send_numbered_message, range(options.n, middle))
+    raw = fetch_last_body(options.url)
+    costs += await measure_calls(send_numbered_message, range(middle, end))
+    lost, doubled = find_lost_and_doubled([f"user-{number}" for number in range(end)], MARK.findall(fetch_last_body(options.url).decode()))
     body = json.loads(raw)
-    spent, wall = medians(costs)
-    bare, _ = medians(await costs_of(bare_call(base_url, body), range(calls)))
-    least, _ = medians(await costs_of(finished_bytes(base_url, raw), range(calls)))
+    spent, wall = calculate_medians(costs)
+    bare, _ = calculate_medians(await measure_calls(make_bare_call(base_url, body), range(calls)))
+    least, _ = calculate_medians(await measure_calls(make_byte_call(base_url, raw), range(calls)))
     extra = {
         "bare_sdk_ms": bare,
         "to_bare_sdk": spent / bare,
@@ -60,14 +60,14 @@ async def after_long_talk(say: Say, options: Options, variant: str) -> Figures:
     return Figures(options.n, variant, spent, wall, lost=len(lost), doubled=len(doubled), extra=extra)
 
 
-def last_body(url: str) -> bytes:
+def fetch_last_body(url: str) -> bytes:
     with urllib.request.urlopen(f"{url}/last") as answer:
         body: bytes = answer.read()
     return body
 
 
-async def costs_of(call: Callable[[int], Awaitable[Any]], numbers: range) -> list[tuple[float, float]]:
-    """CPU and wall milliseconds of each call."""
+async def measure_calls(call: Callable[[int], Awaitable[Any]], numbers: range) -> list[tuple[float, float]]:
+    """Return the CPU and wall milliseconds of each call."""
     spent = []
     gc.collect()
     for number in numbers:
@@ -77,12 +77,12 @@ async def costs_of(call: Callable[[int], Awaitable[Any]], numbers: range) -> lis
     return spent
 
 
-def medians(costs: list[tuple[float, float]]) -> tuple[float, float]:
+def calculate_medians(costs: list[tuple[float, float]]) -> tuple[float, float]:
     return statistics.median(cpu for cpu, _ in costs), statistics.median(wall for _, wall in costs)
 
 
-def bare_call(base_url: str, body: dict[str, Any]) -> Callable[[int], Awaitable[Any]]:
-    """The call that a program without any framework makes: this body through the SDK, the answer read to its end."""
+def make_bare_call(base_url: str, body: dict[str, Any]) -> Callable[[int], Awaitable[Any]]:
+    """Return the call of a program without a framework: it sends this body through the SDK, and reads the answer to its end."""
     import openai
 
     client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
@@ -98,11 +98,11 @@ def bare_call(base_url: str, body: dict[str, Any]) -> Callable[[int], Awaitable[
     return call
 
 
-def finished_bytes(base_url: str, body: bytes) -> Callable[[int], Awaitable[Any]]:
-    """The least that anybody needs who uses the SDK: it sends bytes that are written already, and what comes back is not looked at."""
+def make_byte_call(base_url: str, body: bytes) -> Callable[[int], Awaitable[Any]]:
+    """Return the cheapest call through the SDK: it sends bytes that are encoded already, and does not decode the answer."""
     import openai
 
-    http = importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")  # what the SDK sits on
+    http = importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")  # the SDK's HTTP client
 
     client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
     path = "/responses" if b'"input"' in body else "/chat/completions"

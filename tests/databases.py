@@ -1,4 +1,4 @@
-"""Databases for tests, on the one Postgres server that all processes of a test run share."""
+"""Databases for tests, on the Postgres server that all processes of a test run share."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from legato.stores import PostgresStore
 
-LEASE_SECONDS = 1.5  # so that the end of a process is noticed soon
+LEASE_SECONDS = 1.5  # short, so that the end of a process is noticed soon
 
 
-class Server(NamedTuple):
-    """A server, and a database on it with the schema, from which others are made: that is quicker than making the schema each time."""
+class DatabaseServer(NamedTuple):
+    """A server, and a template database with the schema. Copying it is quicker than creating the schema for each database."""
 
     dsn: str
     template: str
 
 
-def prepared(dsn: str, template: str) -> Server:
-    """Make the first database."""
-    create(Server(dsn, "template1"), template)
+def prepare_server(dsn: str, template: str) -> DatabaseServer:
+    """Create the template database of a server."""
+    create_database(DatabaseServer(dsn, "template1"), template)
 
-    async def make() -> None:
-        async with PostgresStore(on(dsn, template)) as store:
+    async def create_schema() -> None:
+        async with PostgresStore(replace_database(dsn, template)) as store:
             await store.list()
 
-    with ThreadPoolExecutor(1) as elsewhere:  # an event loop may run here
-        elsewhere.submit(lambda: asyncio.run(make())).result()
-    return Server(dsn, template)
+    with ThreadPoolExecutor(1) as executor:  # an event loop may run in this thread
+        executor.submit(lambda: asyncio.run(create_schema())).result()
+    return DatabaseServer(dsn, template)
 
 
-def on(server: str, database: str) -> str:
-    """The DSN of another database on the same server."""
+def replace_database(server: str, database: str) -> str:
+    """Return the DSN of another database on the same server."""
     return make_conninfo(**{**conninfo_to_dict(server), "dbname": database})
 
 
-def as_url(dsn: str) -> str:
-    """The same DSN as a command line wants it."""
-    given = conninfo_to_dict(dsn)
-    return f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"
+def convert_dsn_to_url(dsn: str) -> str:
+    """Return the same DSN as a URL, for command lines."""
+    parameters = conninfo_to_dict(dsn)
+    return f"postgresql:///{parameters.pop('dbname')}?{urlencode(parameters)}"
 
 
-def create(server: Server, database: str) -> str:
-    """Make a database, if there is none of that name."""
-    made = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(database), sql.Identifier(server.template))
+def create_database(server: DatabaseServer, database: str) -> str:
+    """Create a database, if there is none of that name; return its DSN."""
+    statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(database), sql.Identifier(server.template))
     with psycopg.connect(server.dsn, autocommit=True) as connection, contextlib.suppress(psycopg.errors.DuplicateDatabase):
-        connection.execute(made)
-    return on(server.dsn, database)
+        connection.execute(statement)
+    return replace_database(server.dsn, database)
 
 
-def drop(server: str, beginning: str) -> None:
-    """Remove all databases whose names begin so."""
+def drop_databases(server: str, prefix: str) -> None:
+    """Drop all databases whose names have this prefix."""
     with psycopg.connect(server, autocommit=True) as connection:
-        found = connection.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", (beginning,)).fetchall()
-        for (name,) in found:
+        rows = connection.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", (prefix,)).fetchall()
+        for (name,) in rows:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def open_store(server: Server, prefix: str, name: str) -> PostgresStore:
-    """A store on the database of this name, which is made if there is none. Other processes can be given this function."""
-    return PostgresStore(create(server, prefix + name), lease_seconds=LEASE_SECONDS)
+def open_store(server: DatabaseServer, prefix: str, name: str) -> PostgresStore:
+    """Return a store on the database of this name, which is created if there is none. This function can be pickled for other processes."""
+    return PostgresStore(create_database(server, prefix + name), lease_seconds=LEASE_SECONDS)

@@ -1,4 +1,4 @@
-"""Work, counted: the same on every machine and beside any load, where seconds are not."""
+"""A counter of executed lines: a measure of work that is the same on every machine and under any load, as seconds are not."""
 
 from __future__ import annotations
 

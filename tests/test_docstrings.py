@@ -1,4 +1,4 @@
-"""Every example in a docstring runs and prints what it says."""
+"""Every example in a docstring runs and prints the output that it shows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages(legato.__path__
 
 
 @pytest.mark.parametrize("name", ["legato", *MODULES])
-def test_the_examples_of_a_module_hold(name: str) -> None:
+def test_docstring_examples_print_what_they_say(name: str) -> None:
     outcome = doctest.testmod(importlib.import_module(name), verbose=False)
     assert outcome.failed == 0

@@ -1,7 +1,7 @@
-"""The centre is pure: legato.core and the provider rules of legato.providers read no clock, roll no dice, touch no disk, and say nothing.
+"""legato.core and legato.providers are pure: they use no clock, no randomness and no disk, and print and log nothing.
 
-Two proofs that do not rest on one another. The first reads the sources; it is itself shown to see a seeded offence of every
-kind. The second runs the centre in a fresh interpreter whose clock, dice and disk are poisoned.
+Two independent checks. The first reads the sources, and is tested with a seeded impurity of every kind. The second runs the modules in a
+fresh interpreter in which clock, randomness and disk raise errors.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from typing import TypeGuard
 import pytest
 
 SOURCES = Path(__file__).parent.parent / "src" / "legato"
-MODULES = [(room, path) for room in ("core", "providers") for path in sorted((SOURCES / room).rglob("*.py"))]
+CORE_MODULES = [(package, path) for package in ("core", "providers") for path in sorted((SOURCES / package).rglob("*.py"))]
 
-# What the centre may import. A list of what is allowed cannot be outrun by the standard library.
-ALLOWED = {
+# The modules that legato.core may import. A list of allowed modules stays valid when the standard library grows.
+ALLOWED_IMPORTS = {
     "__future__", "abc", "base64", "bisect", "collections", "copy", "dataclasses", "enum", "functools", "hashlib", "heapq",
     "itertools", "json", "legato.core", "legato.errors", "math", "msgspec", "operator", "re", "string", "textwrap", "types",
     "typing", "unicodedata",
 }  # fmt: skip
-PROVIDERS = {
+ALLOWED_PROVIDER_IMPORTS = {
     "legato.providers",
     "weakref",
-}  # the provider rules may know one another, and what the core may know; the core may not know them
+}  # legato.providers may import these too; legato.core may not
 
-# Builtins that read, write, ask, run text as code, or give an answer that differs from run to run.
+# Builtins that read, write, prompt, run text as code, or return a value that differs from run to run.
 FORBIDDEN_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint", "id", "hash"}
 
 
-def offences(source: str, room: str = "core") -> Iterator[str]:
-    """What a module of the centre may not do, as 'line: what'."""
-    allowed = ALLOWED | PROVIDERS if room == "providers" else ALLOWED
+def find_impurities(source: str, package: str = "core") -> Iterator[str]:
+    """Yield the impurities of a module as 'line: impurity'."""
+    allowed = ALLOWED_IMPORTS | ALLOWED_PROVIDER_IMPORTS if package == "providers" else ALLOWED_IMPORTS
     tree = ast.parse(source)
-    own = {id(name) for node in ast.walk(tree) for name in _own_names(node)}
+    own = {id(name) for node in ast.walk(tree) for name in _list_local_names(node)}
     for node in ast.walk(tree):
         if id(node) in own:
             continue
@@ -59,23 +59,23 @@ def offences(source: str, room: str = "core") -> Iterator[str]:
             continue
         else:
             continue
-        yield from (f"{node.lineno}: import {name}" for name in names if not _allowed(name, allowed))
+        yield from (f"{node.lineno}: import {name}" for name in names if not _is_allowed(name, allowed))
 
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, *COMPREHENSIONS)
 
 
-def _own_names(scope: ast.AST) -> Iterator[ast.Name]:
-    """Where a function or a comprehension means a name of its own, which may well be `input` or `id`."""
+def _list_local_names(scope: ast.AST) -> Iterator[ast.Name]:
+    """Yield the uses of names that a function or a comprehension binds itself, which may be `input` or `id`."""
     inside: list[ast.AST]
     if isinstance(scope, ast.FunctionDef):
         arguments = scope.args
         names = {each.arg for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
-        names |= {node.id for statement in scope.body for node in _directly_in(statement) if _stored(node)}
+        names |= {node.id for statement in scope.body for node in _walk_scope(statement) if _is_assigned_name(node)}
         inside = list(scope.body)
     elif isinstance(scope, COMPREHENSIONS):
-        names = {node.id for each in scope.generators for node in ast.walk(each.target) if _stored(node)}
+        names = {node.id for each in scope.generators for node in ast.walk(each.target) if _is_assigned_name(node)}
         inside = [scope]
     else:
         return
@@ -83,35 +83,35 @@ def _own_names(scope: ast.AST) -> Iterator[ast.Name]:
         yield from (node for node in ast.walk(part) if isinstance(node, ast.Name) and node.id in names)
 
 
-def _stored(node: ast.AST) -> TypeGuard[ast.Name]:
+def _is_assigned_name(node: ast.AST) -> TypeGuard[ast.Name]:
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
-def _directly_in(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all that it holds, but not what has names of its own."""
+def _walk_scope(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and its descendants in the same scope."""
     if not isinstance(node, SCOPES):
         yield node
         for child in ast.iter_child_nodes(node):
-            yield from _directly_in(child)
+            yield from _walk_scope(child)
 
 
-def _allowed(name: str, allowed: set[str]) -> bool:
+def _is_allowed(name: str, allowed: set[str]) -> bool:
     parts = name.split(".")
     return any(".".join(parts[:length]) in allowed for length in range(1, len(parts) + 1))
 
 
-def test_there_is_a_centre_to_check() -> None:
-    assert {"facts.py", "codec.py", "digests.py", "rule_set.py", "rules.py"} <= {path.name for _, path in MODULES}
+def test_checked_modules_exist_in_both_packages() -> None:
+    assert {"facts.py", "codec.py", "digests.py", "rule_set.py", "rules.py"} <= {path.name for _, path in CORE_MODULES}
 
 
-@pytest.mark.parametrize(("room", "path"), MODULES, ids=[str(path.relative_to(SOURCES)) for _, path in MODULES])
-def test_a_module_of_the_centre_imports_and_calls_nothing_impure(room: str, path: Path) -> None:
-    assert list(offences(path.read_text(encoding="utf-8"), room)) == []
+@pytest.mark.parametrize(("package", "path"), CORE_MODULES, ids=[str(path.relative_to(SOURCES)) for _, path in CORE_MODULES])
+def test_module_imports_and_calls_nothing_impure(package: str, path: Path) -> None:
+    assert list(find_impurities(path.read_text(encoding="utf-8"), package)) == []
 
 
-@pytest.mark.parametrize("room", ["core", "providers"])
-def test_no_room_of_the_centre_may_know_the_emulator(room: str) -> None:
-    assert list(offences("from legato.emulator import serve", room))
+@pytest.mark.parametrize("package", ["core", "providers"])
+def test_core_and_providers_cannot_import_the_emulator(package: str) -> None:
+    assert list(find_impurities("from legato.emulator import serve", package))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_no_room_of_the_centre_may_know_the_emulator(room: str) -> None:
         ),
         "from time import monotonic",
         "from os import urandom as dice",
-        "from legato import drive",
+        "from legato import runtime",
         "from . import facts",
         "import json, random",
         "def f():\n    import time\n    return time.time()",
@@ -144,15 +144,15 @@ def test_no_room_of_the_centre_may_know_the_emulator(room: str) -> None:
         "count = 0\ndef f():\n    global count\n    count += 1",
     ],
 )  # fmt: skip
-def test_the_check_sees_a_seeded_offence(seeded: str) -> None:
-    assert list(offences(seeded))
+def test_seeded_impurity_is_found(seeded: str) -> None:
+    assert list(find_impurities(seeded))
 
 
 @pytest.mark.parametrize(
-    "innocent",
+    "pure_code",
     [
         "import msgspec.json\nfrom collections.abc import Mapping",
-        "from legato.core.facts import Said\nfrom legato.errors import BadInput",
+        "from legato.core.facts import MessageReceived\nfrom legato.errors import BadInput",
         "def f(input):\n    return input",
         "def f(items):\n    return [print_ for print_ in items]",
         "def f(items):\n    for id in items:\n        yield id\n    if open := items:\n        yield from open",
@@ -160,27 +160,28 @@ def test_the_check_sees_a_seeded_offence(seeded: str) -> None:
         "class A:\n    id: str\n    def open(self): return self.id",
     ],
 )
-def test_the_check_lets_pure_code_pass(innocent: str) -> None:
-    assert list(offences(innocent)) == []
+def test_pure_code_passes_the_check(pure_code: str) -> None:
+    assert list(find_impurities(pure_code)) == []
 
 
-RUN = """
+POISONED_PROGRAM = """
 import asyncio, builtins, importlib, io, logging, os, pkgutil, random, socket, sqlite3, sys, threading, time, uuid
 
 import msgspec
 import legato.core
 import legato.providers
 
-names = [module.name for room in (legato.core, legato.providers) for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
+packages = (legato.core, legato.providers)
+names = [module.name for each in packages for module in pkgutil.walk_packages(each.__path__, f"{each.__name__}.")]
 for name in names:
-    importlib.import_module(name)  # so that everything from elsewhere is loaded
+    importlib.import_module(name)  # loads the dependencies
 for name in names:
-    del sys.modules[name]  # and the centre itself is loaded again below, poisoned
+    del sys.modules[name]  # the pure modules are loaded again below, after the poisoning
 
 
 def poisoned(name):
     def raising(*args, **kwargs):
-        raise AssertionError(f"the centre called {name}")
+        raise AssertionError(f"a pure module called {name}")
 
     return raising
 
@@ -210,8 +211,8 @@ from legato.core import codec, digests, facts, planner, state, turn_context, vie
 exec(sys.argv[1])
 
 call = facts.Call(tool="refund", arguments='{"cents": 250}', call_id="c")
-told = turn_context.TurnContext(agent="desk", instructions="Be brief.")
-context_digest, _ = turn_context.encode_turn_context(told)
+context = turn_context.TurnContext(agent="desk", instructions="Be brief.")
+context_digest, _ = turn_context.encode_turn_context(context)
 ledger = [
     facts.Opened(at=0, ledger_id="l", workflow="w"),
     facts.MessageReceived(at=1, content="refund me"),
@@ -225,7 +226,7 @@ digests.digest_arguments(call.arguments)
 for length in range(1, len(ledger) + 1):
     now = state.fold(ledger[:length])
     planner.make_plan(now, definition)
-view.build_past_request(now, told, ledger[2])
+view.build_past_request(now, context, ledger[2])
 
 from legato.providers.rules.anthropic import rules as anthropic
 from legato.providers.rules.chat import rules as chat
@@ -242,18 +243,18 @@ sys.stdout.write("pure")
 
 
 def run_poisoned(seeded: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-c", RUN, seeded]
+    command = [sys.executable, "-W", "error", "-c", POISONED_PROGRAM, seeded]
     here = {**os.environ, "PYTHONPATH": str(SOURCES.parent)}
     return subprocess.run(command, env=here, capture_output=True, text=True, timeout=60)
 
 
-def test_the_centre_runs_without_clock_dice_and_disk() -> None:
+def test_core_runs_without_clock_randomness_disk() -> None:
     run = run_poisoned()
     assert (run.stdout, run.stderr) == ("pure", "")
 
 
 @pytest.mark.parametrize("call", ["time.time()", "os.urandom(8)", "uuid.uuid4()", "open('x')", "print('x')", "random.random()"])
-def test_the_poisoned_run_sees_a_seeded_call(call: str) -> None:
+def test_poisoned_run_finds_seeded_call(call: str) -> None:
     run = run_poisoned(f"import hashlib; hashlib.blake2b = lambda *args, **kwargs: {call}")
-    assert "AssertionError: the centre called" in run.stderr
+    assert "AssertionError: a pure module called" in run.stderr
     assert run.stdout == ""

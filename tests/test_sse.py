@@ -31,16 +31,16 @@ class SlowModel(ScriptedModel):
             await asyncio.sleep(0.002)
 
 
-def chat(model: Any, store: Any, **more: Any) -> Workflow:
+def build_chat_workflow(model: Any, store: Any, **more: Any) -> Workflow:
     return HandoffBuilder("chat", [Agent("a", model=model, **more)]).with_checkpointing(store).build()
 
 
 @asynccontextmanager
-async def serve_events(workflow: Workflow, **how: Any) -> AsyncIterator[httpx2.AsyncClient]:
+async def serve_events(workflow: Workflow, **options: Any) -> AsyncIterator[httpx2.AsyncClient]:
     """Serve the sessions of a workflow as event streams, and return an HTTP client."""
 
     async def events(request: Any) -> EventStream:
-        return EventStream(workflow.session(request.path_params["id"]), **how)
+        return EventStream(workflow.session(request.path_params["id"]), **options)
 
     app = Starlette(routes=[Route("/{id}", events)])
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
@@ -75,15 +75,15 @@ class BrowserClient:
 
     def __init__(self, client: httpx2.AsyncClient, dice: Random) -> None:
         self.client, self.dice = client, dice
-        self.last, self.ids = "", []
+        self.last_event_id, self.event_ids = "", []
         self.lines: list[str] = []
-        self.said = ""
+        self.partial_output = ""
         self.connections = 0
 
     async def watch(self, until: str) -> None:
         while until not in self.lines:
             self.connections += 1
-            headers = {"last-event-id": self.last} if self.last else {}
+            headers = {"last-event-id": self.last_event_id} if self.last_event_id else {}
             try:
                 async with asyncio.timeout(self.dice.expovariate(20) if self.connections < 30 else 60):
                     async with self.client.stream("GET", "/s", headers=headers) as response:
@@ -97,30 +97,32 @@ class BrowserClient:
 
     def show_event(self, event: dict[str, str]) -> None:
         if id := event.get("id"):
-            self.last = id
-            self.ids.append(id)
+            self.last_event_id = id
+            self.event_ids.append(id)
         body = json.loads(event["data"])
         assert body["type"] == event["event"]
         match body["type"]:
             case "said":
                 self.lines.append(f"user: {body['data']['text']}")
             case "output_reset":
-                self.said = ""
+                self.partial_output = ""
             case "output" if body["data"]["delta"]:
                 assert "id" not in event
-                self.said += body["data"]["text"]
+                self.partial_output += body["data"]["text"]
             case "output":
-                assert self.said == ""
+                assert self.partial_output == ""
             case "message":
-                assert self.said in ("", body["data"]["text"])
-                self.said = ""
+                assert self.partial_output in ("", body["data"]["text"])
+                self.partial_output = ""
                 self.lines.append(f"{body['data']['author_name']}: {body['data']['text']}")
 
 
 async def test_reconnecting_client_gets_every_event_once(tmp_path):
     """The client loses its connection at random moments."""
     async with SQLiteStore(tmp_path / "s.db") as store:
-        workflow = chat(SlowModel(lambda request: f"this is the answer number {request.reply_count} to what was asked"), store)
+        workflow = build_chat_workflow(
+            SlowModel(lambda request: f"this is the answer number {request.reply_count} to what was asked"), store
+        )
         async with serve_events(workflow) as client:
             browsers = [BrowserClient(client, Random(seed)) for seed in range(8)]
             watching = [asyncio.ensure_future(browser.watch("a: this is the answer number 11 to what was asked")) for browser in browsers]
@@ -132,7 +134,7 @@ async def test_reconnecting_client_gets_every_event_once(tmp_path):
         whole = [str(message) for message in session.messages]
     for browser in browsers:
         assert browser.lines == whole
-        assert len(set(browser.ids)) == len(browser.ids)
+        assert len(set(browser.event_ids)) == len(browser.event_ids)
     assert sum(browser.connections for browser in browsers) > 40
 
 
@@ -145,7 +147,7 @@ async def test_deltas_are_sent_during_reply():
             await go.wait()
             emit(" there")
 
-    workflow = chat(Waits(["Hello there"]), MemoryStore())
+    workflow = build_chat_workflow(Waits(["Hello there"]), MemoryStore())
     async with serve_events(workflow) as client, client.stream("GET", "/s") as response:
         running = asyncio.ensure_future(workflow.session("s").run("Hi")._complete())
         events = read_events(response)
@@ -167,7 +169,7 @@ async def test_secret_arguments_are_sent_as_digests():
         return "in"
 
     model = ScriptedModel(by_agent={"a": [call("log_in", user="ada", password="hunter2"), "Done."]})
-    workflow = chat(model, MemoryStore(), tools=[log_in])
+    workflow = build_chat_workflow(model, MemoryStore(), tools=[log_in])
     session = workflow.session("s")
     await session.run("Log me in.")
     first = b"".join([written async for written in sse(workflow.session("s"), until_idle=True)])
@@ -186,7 +188,7 @@ async def test_every_event_is_one_json_line():
         return "seen\r\n\r\ndata: forged"
 
     model = ScriptedModel(by_agent={"a": [call("look"), "one\n\nid: 7\ntwo\r\u2028three"]})
-    workflow = chat(model, MemoryStore(), tools=[look])
+    workflow = build_chat_workflow(model, MemoryStore(), tools=[look])
     await workflow.session("s").run("Hi\n\nevent: forged")
     written = b"".join([written async for written in sse(workflow.session("s"), until_idle=True)])
     for block in written.split(b"\n\n")[:-1]:
@@ -199,7 +201,7 @@ async def test_every_event_is_one_json_line():
 
 
 async def test_idle_connection_gets_keep_alive_comments():
-    workflow = chat(ScriptedModel(["Hello"]), MemoryStore())
+    workflow = build_chat_workflow(ScriptedModel(["Hello"]), MemoryStore())
     written = []
     async with aclosing(sse(workflow.session("s"), keep_alive=0.01)) as lines:
         for _ in range(4):
@@ -213,7 +215,7 @@ async def test_idle_connection_gets_keep_alive_comments():
 async def test_invalid_and_outdated_cursors_are_refused(tmp_path):
     """An invalid cursor is answered with 400, and one of a deleted conversation with 204, after which browsers do not reconnect."""
     store = SQLiteStore(tmp_path / "s.db")
-    workflow = chat(ScriptedModel(["Hello", "Again"]), store)
+    workflow = build_chat_workflow(ScriptedModel(["Hello", "Again"]), store)
     async with serve_events(workflow, until_idle=True) as client:
         await workflow.session("s").run("Hi")
         ids = [event["id"] async for event in read_events(await client.get("/s"))]
@@ -228,7 +230,7 @@ async def test_invalid_and_outdated_cursors_are_refused(tmp_path):
 
 
 async def test_first_connection_may_pass_last_event_id():
-    workflow = chat(ScriptedModel(["Hello"]), MemoryStore())
+    workflow = build_chat_workflow(ScriptedModel(["Hello"]), MemoryStore())
     await workflow.session("s").run("Hi")
     whole = [event async for event in workflow.session("s").follow(until_idle=True)]
     async with serve_events(workflow, last_event_id=whole[0].cursor, until_idle=True) as client:
@@ -240,7 +242,7 @@ async def test_first_connection_may_pass_last_event_id():
 
 async def test_deleted_session_of_open_handle_ends_stream():
     store = MemoryStore()
-    workflow = chat(ScriptedModel(["Hello"]), store)
+    workflow = build_chat_workflow(ScriptedModel(["Hello"]), store)
     session = workflow.session("s")
     await session.run("Hi")
     await store.delete("s")
@@ -258,12 +260,12 @@ async def test_deleted_session_of_open_handle_ends_stream():
 
 async def test_sse_refuses_invalid_cursor():
     with pytest.raises(BadInput, match="cursor"):
-        await anext(sse(chat(ScriptedModel(["Hello"]), MemoryStore()).session("s"), "nonsense"))
+        await anext(sse(build_chat_workflow(ScriptedModel(["Hello"]), MemoryStore()).session("s"), "nonsense"))
 
 
 async def test_disconnected_client_releases_its_subscriptions():
     store = MemoryStore()
-    workflow = chat(ScriptedModel(["Hello"]), store)
+    workflow = build_chat_workflow(ScriptedModel(["Hello"]), store)
     async with serve_events(workflow) as client:
         async with client.stream("GET", "/s") as response:
             assert response.headers["content-type"] == "text/event-stream; charset=utf-8"

@@ -1,4 +1,4 @@
-"""The desk that is measured: in every turn the model calls three tools side by side, then answers in about a hundred tokens, at once."""
+"""The desk of the measurements: in every turn the model calls three parallel tools, then answers in about a hundred tokens, at once."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ TOOLS = [find_order, find_customer, find_parcel]
 CALLS: Any = [REPLY, *(call(each.name, key="order-4711") for each in TOOLS)]
 
 
-class AtOnce:
-    """A model that takes no time, and keeps nothing: what it says follows from whether it has just been given outputs."""
+class InstantModel:
+    """A model without latency and state: it answers after outputs, and calls tools otherwise."""
 
     name = "at once"
 
@@ -45,4 +45,4 @@ class AtOnce:
         return make_reply(REPLY if isinstance(last, OutputEntry) else CALLS, request)
 
 
-desk = HandoffBuilder("desk", [Agent("ann", model=AtOnce(), instructions=INSTRUCTIONS, tools=TOOLS)]).build()
+desk = HandoffBuilder("desk", [Agent("ann", model=InstantModel(), instructions=INSTRUCTIONS, tools=TOOLS)]).build()

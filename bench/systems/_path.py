@@ -1,4 +1,4 @@
-"""Imported first by every script here: this tree is what is measured, and no script hides a package of the same name."""
+"""The import path of the scripts. Each imports this first: Legato comes from this tree, and no script hides a package of the same name."""
 
 import sys
 from pathlib import Path

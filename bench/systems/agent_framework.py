@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import _path  # noqa: F401 - this tree can be imported from here on
+import _path  # noqa: F401 - adds this tree to the import path
 from agent_framework import (
     Agent,
     AgentSession,
@@ -35,24 +35,34 @@ from agent_framework import (
 from agent_framework_openai import OpenAIChatClient
 from agent_framework_orchestrations import HandoffBuilder
 
-from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
-from bench.sdk_calls import KEY, MODEL, Say, w7
+from bench.script_harness import (
+    Clock,
+    Figures,
+    Options,
+    compare_first_and_last,
+    main,
+    measure_crowd,
+    measure_opening,
+    measure_size,
+    reply_in_crowd,
+)
+from bench.sdk_calls import KEY, MODEL, SendMessage, measure_sdk_calls
 from bench.workloads import (
     AGENTS,
     INSTRUCTIONS,
     TOOLS,
     Play,
-    Seen,
-    Turn,
-    arguments,
-    chat_with_tools,
-    ping_pong,
-    plain_chat,
+    PlayTurn,
+    RequestContent,
+    encode_arguments,
+    make_ping_pong,
+    make_plain_chat,
+    make_tool_chat,
 )
 
 
-class Fake(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
-    """Says what the play has for it."""
+class FakeModel(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
+    """A model that replies with the next turns of a play."""
 
     def __init__(self, play: Play) -> None:
         super().__init__()
@@ -62,25 +72,25 @@ class Fake(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
         return self.reply(messages, options)
 
     async def reply(self, messages: Sequence[Message], options: Mapping[str, Any]) -> ChatResponse:
-        return as_response(self.play.next(lambda: seen(messages)))
+        return make_response(self.play.reply(lambda: read_request_content(messages)))
 
 
-def as_response(turn: Turn) -> ChatResponse:
+def make_response(turn: PlayTurn) -> ChatResponse:
     contents = [Content.from_text(turn.text)]
-    contents += [Content.from_function_call(call.id, call.tool, arguments=arguments(call)) for call in turn.calls]
+    contents += [Content.from_function_call(call.id, call.tool, arguments=encode_arguments(call)) for call in turn.calls]
     return ChatResponse(messages=[Message(role="assistant", contents=contents)])
 
 
-def seen(messages: Sequence[Message]) -> Seen:
+def read_request_content(messages: Sequence[Message]) -> RequestContent:
     contents = [content for message in messages for content in message.contents]
-    return Seen(
+    return RequestContent(
         [str(content.text if content.type == "text" else content.result) for content in contents],
         [content.call_id for content in contents if content.type == "function_call"],
         [content.call_id for content in contents if content.type == "function_result"],
     )
 
 
-def desk(client: Any, checkpoints: FileCheckpointStorage | None = None) -> Workflow:
+def build_desk(client: Any, checkpoints: FileCheckpointStorage | None = None) -> Workflow:
     """Two agents who may hand over to each other."""
     ann, bob = (
         Agent(client=client, id=name, name=name, instructions=INSTRUCTIONS, require_per_service_call_history_persistence=True)
@@ -94,89 +104,99 @@ def desk(client: Any, checkpoints: FileCheckpointStorage | None = None) -> Workf
     return workflow
 
 
-def tools_of(play: Play, gated: bool = False) -> list[FunctionTool]:
+def make_tools(play: Play, gated: bool = False) -> list[FunctionTool]:
     def make(name: str) -> FunctionTool:
         @tool(name=name, approval_mode="always_require" if gated and name == TOOLS[0] else "never_require")
         async def look(key: str) -> str:
             """Look something up."""
-            return play.output(name, key)
+            return play.make_tool_output(name, key)
 
         return look
 
     return [make(name) for name in TOOLS]
 
 
-# -- the workloads -----------------------------------------------------------------------------------------------------------------
+# -- workloads ---------------------------------------------------------------------------------------------------------------------
 
 
-async def w1(options: Options) -> AsyncIterator[Figures]:
-    play = ping_pong(options.n)
-    workflow = desk(Fake(play))
+async def run_w1(options: Options) -> AsyncIterator[Figures]:
+    play = make_ping_pong(options.n)
+    workflow = build_desk(FakeModel(play))
     with Clock(play) as clock:
-        await workflow.run(play.user(0))
-    yield clock.figures(options.n, extra=first_and_last(play), note="the limit of 100 supersteps was lifted by a private attribute")
+        await workflow.run(play.make_user_message(0))
+    yield clock.make_figures(
+        options.n, extra=compare_first_and_last(play), note="the limit of 100 supersteps was lifted by a private attribute"
+    )
 
 
-async def w2(options: Options) -> AsyncIterator[Figures]:
-    play, path = ping_pong(options.n), options.folder / "checkpoints"
-    # `list[...]` is what a workflow that waits for its user keeps; without this its last checkpoints fail.
-    workflow = desk(Fake(play), FileCheckpointStorage(path, allowed_checkpoint_types=["types:GenericAlias"]))
+async def run_w2(options: Options) -> AsyncIterator[Figures]:
+    play, path = make_ping_pong(options.n), options.folder / "checkpoints"
+    # A workflow that waits for its user has a `list[...]` in its checkpoints; without this the last ones fail.
+    workflow = build_desk(FakeModel(play), FileCheckpointStorage(path, allowed_checkpoint_types=["types:GenericAlias"]))
     with Clock(play) as clock:
-        await workflow.run(play.user(0))
-    yield clock.figures(options.n, "file checkpoints", stored_bytes=size_of(path), written_bytes=clock.written, extra=first_and_last(play))
+        await workflow.run(play.make_user_message(0))
+    yield clock.make_figures(
+        options.n,
+        "file checkpoints",
+        stored_bytes=measure_size(path),
+        written_bytes=clock.written_bytes,
+        extra=compare_first_and_last(play),
+    )
 
 
-def chatting(client: Any, tools: list[FunctionTool] | None = None, history: Path | None = None) -> Agent[Any]:
+def build_chat_agent(client: Any, tools: list[FunctionTool] | None = None, history: Path | None = None) -> Agent[Any]:
     providers = [FileHistoryProvider(history)] if history else None
     return Agent(client=client, name="ann", instructions=INSTRUCTIONS, tools=tools, context_providers=providers)
 
 
-async def w3(options: Options) -> AsyncIterator[Figures]:
+async def run_w3(options: Options) -> AsyncIterator[Figures]:
     for variant in ("memory", "file history"):
-        if options.wants(variant):
-            play, path = chat_with_tools(options.n), None if variant == "memory" else options.folder / "history"
-            agent, session = chatting(Fake(play), tools_of(play), path), AgentSession(session_id="s")
+        if options.is_selected(variant):
+            play, path = make_tool_chat(options.n), None if variant == "memory" else options.folder / "history"
+            agent, session = build_chat_agent(FakeModel(play), make_tools(play), path), AgentSession(session_id="s")
             with Clock(play) as clock:
                 for number in range(options.n):
-                    await agent.run(play.user(number), session=session)
-            yield clock.figures(options.n, variant, stored_bytes=size_of(path) if path else None, written_bytes=clock.written)
+                    await agent.run(play.make_user_message(number), session=session)
+            yield clock.make_figures(
+                options.n, variant, stored_bytes=measure_size(path) if path else None, written_bytes=clock.written_bytes
+            )
 
 
-async def w4(options: Options) -> AsyncIterator[Figures]:
-    play, kept = chat_with_tools(options.n), options.folder / "session.json"
-    agent = chatting(Fake(play), tools_of(play, gated=True))
+async def run_w4(options: Options) -> AsyncIterator[Figures]:
+    play, file = make_tool_chat(options.n), options.folder / "session.json"
+    agent = build_chat_agent(FakeModel(play), make_tools(play, gated=True))
     with Clock(play) as clock:
         session = AgentSession(session_id="s")
         for number in range(options.n):
-            response = await agent.run(play.user(number), session=session)
+            response = await agent.run(play.make_user_message(number), session=session)
             requests = [request.to_dict() for request in response.user_input_requests]
-            kept.write_text(json.dumps({"session": session.to_dict(), "requests": requests}))
-            loaded = json.loads(kept.read_text())
+            file.write_text(json.dumps({"session": session.to_dict(), "requests": requests}))
+            loaded = json.loads(file.read_text())
             session = AgentSession.from_dict(loaded["session"])
             answers = [Content.from_dict(request).to_function_approval_response(True) for request in loaded["requests"]]
             await agent.run(Message(role="user", contents=answers), session=session)
-    yield clock.figures(options.n, "session as JSON", stored_bytes=size_of(kept), written_bytes=clock.written)
+    yield clock.make_figures(options.n, "session as JSON", stored_bytes=measure_size(file), written_bytes=clock.written_bytes)
 
 
-class CrowdClient(Fake):
-    """One client for everybody."""
+class CrowdClient(FakeModel):
+    """One client for all conversations."""
 
     async def reply(self, messages: Sequence[Message], options: Mapping[str, Any]) -> ChatResponse:
-        return as_response(await crowd_reply(lambda: seen(messages)))
+        return make_response(await reply_in_crowd(lambda: read_request_content(messages)))
 
 
-async def w5(options: Options) -> AsyncIterator[Figures]:
+async def run_w5(options: Options) -> AsyncIterator[Figures]:
     client = CrowdClient(Play([]))
 
-    async def converse(question: str) -> str:
-        return str((await desk(client).run(question)).get_outputs()[-1].text)
+    async def run_conversation(question: str) -> str:
+        return str((await build_desk(client).run(question)).get_outputs()[-1].text)
 
-    async for figures in crowd(options, converse):
+    async for figures in measure_crowd(options, run_conversation):
         yield figures
 
 
-async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
-    async def conversation(base_url: str, stream: bool) -> Say:
+async def run_w7(options: Options) -> AsyncIterator[Figures]:
+    async def start_conversation(base_url: str, stream: bool) -> SendMessage:
         client = OpenAIChatClient(model=MODEL, api_key=KEY, base_url=base_url)
         agent = Agent(client=client, name="ann", instructions=INSTRUCTIONS, default_options={"store": False})
         session = agent.create_session()
@@ -190,29 +210,29 @@ async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
 
         return say
 
-    async for figures in w7(options, conversation):
+    async for figures in measure_sdk_calls(options, start_conversation):
         yield figures
 
 
-async def w8(options: Options) -> AsyncIterator[Figures]:
-    play, path = plain_chat(options.n), options.folder / "history"
-    agent, session = chatting(Fake(play), history=path), AgentSession(session_id="s")
+async def run_w8(options: Options) -> AsyncIterator[Figures]:
+    play, path = make_plain_chat(options.n), options.folder / "history"
+    agent, session = build_chat_agent(FakeModel(play), history=path), AgentSession(session_id="s")
     with Clock(play) as clock:
         for number in range(options.n):
-            await agent.run(play.user(number), session=session)
+            await agent.run(play.make_user_message(number), session=session)
 
-    async def opening() -> list[Message]:
+    async def open_conversation() -> list[Message]:
         return await FileHistoryProvider(path).get_messages("s")
 
-    async def closing(opened: list[Message]) -> None:
+    async def close_conversation(opened: list[Message]) -> None:
         assert len(opened) == 2 * options.n
 
-    figures = clock.figures(options.n, stored_bytes=size_of(path), written_bytes=clock.written)
+    figures = clock.make_figures(options.n, stored_bytes=measure_size(path), written_bytes=clock.written_bytes)
     figures.extra["turn_ms"] = figures.cpu_ms
-    figures.cpu_ms, figures.wall_ms = await median_opening(opening, closing)
+    figures.cpu_ms, figures.wall_ms = await measure_opening(open_conversation, close_conversation)
     yield figures
 
 
 if __name__ == "__main__":
-    workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W7": through_the_sdk, "W8": w8}
+    workloads = {"W1": run_w1, "W2": run_w2, "W3": run_w3, "W4": run_w4, "W5": run_w5, "W7": run_w7, "W8": run_w8}
     main("agent-framework", version("agent-framework-core"), workloads)

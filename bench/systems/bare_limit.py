@@ -1,7 +1,7 @@
 """The bare limit: a hand-written loop that does the least that is correct.
 
-A message is encoded once, when it is said. A request is the join of what is there. A durable conversation appends rows to SQLite with the
-settings of Legato's store: write-ahead log, `synchronous=NORMAL`, and `FULL` for what must be known before a tool starts. Nothing else: no
+A message is encoded once, when it is added. A request is a join of the encoded items. A durable conversation appends rows to SQLite with
+the settings of Legato's store: write-ahead log, `synchronous=NORMAL`, and `FULL` for appends before a tool starts. Nothing else: no
 validation, no events, no leases, no checks, no second writer.
 """
 
@@ -15,47 +15,57 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import _path  # noqa: F401 - this tree can be imported from here on
+import _path  # noqa: F401 - adds this tree to the import path
 
-from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
-from bench.sdk_calls import KEY, MODEL, Say, w7
+from bench.script_harness import (
+    Clock,
+    Figures,
+    Options,
+    compare_first_and_last,
+    main,
+    measure_crowd,
+    measure_opening,
+    measure_size,
+    reply_in_crowd,
+)
+from bench.sdk_calls import KEY, MODEL, SendMessage, measure_sdk_calls
 from bench.workloads import (
+    HANDOFF_OUTPUT,
     INSTRUCTIONS,
-    PASSED,
     TOOLS,
     Call,
     Play,
-    Seen,
-    Turn,
-    arguments,
-    chat_with_tools,
-    ping_pong,
-    plain_chat,
+    PlayTurn,
+    RequestContent,
+    encode_arguments,
+    make_ping_pong,
+    make_plain_chat,
+    make_tool_chat,
 )
 
-SYNC = {"normal": ("NORMAL", "NORMAL"), "effects": ("NORMAL", "FULL"), "full": ("FULL", "FULL")}
-"""For an ordinary append, and for one before a tool starts."""
+SYNCHRONOUS_MODES = {"normal": ("NORMAL", "NORMAL"), "effects": ("NORMAL", "FULL"), "full": ("FULL", "FULL")}
+"""The values of `synchronous` for an ordinary append, and for an append before a tool starts."""
 HEAD = json.dumps({"model": MODEL, "input": [{"role": "developer", "content": INSTRUCTIONS}]})[:-2].encode()
 TAIL = b"]}"
 
-quoted = json.encoder.encode_basestring_ascii
+quote = json.encoder.encode_basestring_ascii
 
 
-class File:
-    """The rows of one conversation."""
+class ConversationFile:
+    """The rows of one conversation in an SQLite file."""
 
     def __init__(self, path: Path, sync: str) -> None:
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.execute("PRAGMA journal_mode=WAL")
         self.db.execute("CREATE TABLE IF NOT EXISTS items(position INTEGER PRIMARY KEY, body BLOB NOT NULL)")
-        self.ordinary, self.before_tools = SYNC[sync]
-        self.now = ""
+        self.ordinary, self.before_tools = SYNCHRONOUS_MODES[sync]
+        self.current_mode = ""
 
     def append(self, items: list[bytes], before_tools: bool) -> None:
-        wanted = self.before_tools if before_tools else self.ordinary
-        if wanted != self.now:
-            self.db.execute(f"PRAGMA synchronous={wanted}")
-            self.now = wanted
+        mode = self.before_tools if before_tools else self.ordinary
+        if mode != self.current_mode:
+            self.db.execute(f"PRAGMA synchronous={mode}")
+            self.current_mode = mode
         self.db.execute("BEGIN IMMEDIATE")
         self.db.executemany("INSERT INTO items(body) VALUES (?)", ((item,) for item in items))
         self.db.execute("COMMIT")
@@ -65,12 +75,12 @@ class File:
 
 
 class Conversation:
-    """What was said, encoded; in a file too, if there is one."""
+    """The encoded items of a conversation, in memory and optionally in a file."""
 
-    def __init__(self, file: File | None = None) -> None:
+    def __init__(self, file: ConversationFile | None = None) -> None:
         self.file = file
         self.items = [b"," + item for item in file.read()] if file else []
-        """Each with the comma that parts it from what comes before: so a request is one join, and one copy."""
+        """Each begins with the comma that separates it from the one before, so that a request is one join, and one copy."""
 
     def add(self, *items: bytes, before_tools: bool = False) -> None:
         if self.file:
@@ -81,173 +91,177 @@ class Conversation:
         return b"".join((HEAD, *self.items, TAIL))
 
 
-def words(role: str, text: str) -> bytes:
-    return f'{{"role":"{role}","content":{quoted(text)}}}'.encode()
+def encode_message(role: str, text: str) -> bytes:
+    return f'{{"role":"{role}","content":{quote(text)}}}'.encode()
 
 
-def said(turn: Turn) -> list[bytes]:
-    """A reply's words and calls."""
-    return [words("assistant", turn.text), *map(called, turn.calls)]
+def encode_turn(turn: PlayTurn) -> list[bytes]:
+    """Encode a reply's text and calls."""
+    return [encode_message("assistant", turn.text), *map(encode_call, turn.calls)]
 
 
-def called(call: Call) -> bytes:
-    return f'{{"type":"function_call","call_id":"{call.id}","name":"{call.tool}","arguments":{quoted(arguments(call))}}}'.encode()
+def encode_call(call: Call) -> bytes:
+    return f'{{"type":"function_call","call_id":"{call.id}","name":"{call.tool}","arguments":{quote(encode_arguments(call))}}}'.encode()
 
 
-def output(id: str, text: str) -> bytes:
-    return f'{{"type":"function_call_output","call_id":"{id}","output":{quoted(text)}}}'.encode()
+def encode_output(id: str, text: str) -> bytes:
+    return f'{{"type":"function_call_output","call_id":"{id}","output":{quote(text)}}}'.encode()
 
 
 class Model:
-    """The fake model: it is given the bytes of a request."""
+    """The fake model: it gets the bytes of a request."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
 
-    async def reply(self, request: bytes) -> Turn:
-        return self.play.next(lambda: seen(request))
+    async def reply(self, request: bytes) -> PlayTurn:
+        return self.play.reply(lambda: read_request_content(request))
 
 
-def seen(request: bytes) -> Seen:
+def read_request_content(request: bytes) -> RequestContent:
     items = json.loads(request)["input"]
-    return Seen(
+    return RequestContent(
         [item.get("content") or item.get("output", "") for item in items],
         [item["call_id"] for item in items if item.get("type") == "function_call"],
         [item["call_id"] for item in items if item.get("type") == "function_call_output"],
     )
 
 
-async def run(talk: Conversation, model: Model, tools: dict[str, Callable[[str], Awaitable[str]]], gated: str = "") -> Turn:
-    """Until the model calls nothing, or something that waits for a person. Handoffs are answered; the agents share model and history."""
+async def run(conversation: Conversation, model: Model, tools: dict[str, Callable[[str], Awaitable[str]]], gated: str = "") -> PlayTurn:
+    """Run until the model makes no call, or a call that needs approval. Handoffs are answered; the agents share model and history."""
     while True:
-        turn = await model.reply(talk.request())
+        turn = await model.reply(conversation.request())
         if not turn.calls:
-            talk.add(*said(turn))
+            conversation.add(*encode_turn(turn))
             return turn
-        if turn.calls[0].to:
-            talk.add(*said(turn), output(turn.calls[0].id, PASSED))
+        if turn.calls[0].target:
+            conversation.add(*encode_turn(turn), encode_output(turn.calls[0].id, HANDOFF_OUTPUT))
             continue
-        talk.add(*said(turn), before_tools=True)
+        conversation.add(*encode_turn(turn), before_tools=True)
         open_calls = [call for call in turn.calls if call.tool != gated]
-        outputs = await asyncio.gather(*(tools[call.tool](json.loads(arguments(call))["key"]) for call in open_calls))
-        talk.add(*(output(call.id, text) for call, text in zip(open_calls, outputs, strict=True)))
+        outputs = await asyncio.gather(*(tools[call.tool](json.loads(encode_arguments(call))["key"]) for call in open_calls))
+        conversation.add(*(encode_output(call.id, text) for call, text in zip(open_calls, outputs, strict=True)))
         if gated:
             return turn
 
 
-def tools_of(play: Play) -> dict[str, Callable[[str], Awaitable[str]]]:
+def make_tools(play: Play) -> dict[str, Callable[[str], Awaitable[str]]]:
     def make(tool: str) -> Callable[[str], Awaitable[str]]:
         async def look(key: str) -> str:
-            return play.output(tool, key)
+            return play.make_tool_output(tool, key)
 
         return look
 
     return {tool: make(tool) for tool in TOOLS}
 
 
-# -- the workloads -----------------------------------------------------------------------------------------------------------------
+# -- workloads ---------------------------------------------------------------------------------------------------------------------
 
 
-async def w1(options: Options) -> AsyncIterator[Figures]:
-    play = ping_pong(options.n)
-    talk = Conversation()
+async def run_w1(options: Options) -> AsyncIterator[Figures]:
+    play = make_ping_pong(options.n)
+    conversation = Conversation()
     with Clock(play) as clock:
-        talk.add(words("user", play.user(0)))
-        await run(talk, Model(play), {})
-    yield clock.figures(options.n, extra=first_and_last(play))
+        conversation.add(encode_message("user", play.make_user_message(0)))
+        await run(conversation, Model(play), {})
+    yield clock.make_figures(options.n, extra=compare_first_and_last(play))
 
 
-async def w2(options: Options) -> AsyncIterator[Figures]:
+async def run_w2(options: Options) -> AsyncIterator[Figures]:
     for sync in ("normal", "full"):
-        if options.wants(sync):
-            play, path = ping_pong(options.n), options.folder / f"{sync}.db"
-            file = File(path, sync)
-            talk = Conversation(file)
+        if options.is_selected(sync):
+            play, path = make_ping_pong(options.n), options.folder / f"{sync}.db"
+            file = ConversationFile(path, sync)
+            conversation = Conversation(file)
             with Clock(play) as clock:
-                talk.add(words("user", play.user(0)))
-                await run(talk, Model(play), {})
+                conversation.add(encode_message("user", play.make_user_message(0)))
+                await run(conversation, Model(play), {})
             file.db.close()
-            yield clock.figures(options.n, sync, stored_bytes=size_of(path), written_bytes=clock.written, extra=first_and_last(play))
+            yield clock.make_figures(
+                options.n, sync, stored_bytes=measure_size(path), written_bytes=clock.written_bytes, extra=compare_first_and_last(play)
+            )
 
 
-async def w3(options: Options) -> AsyncIterator[Figures]:
+async def run_w3(options: Options) -> AsyncIterator[Figures]:
     for variant in ("memory", "effects", "full"):
-        if options.wants(variant):
-            play, path = chat_with_tools(options.n), options.folder / f"{variant}.db"
-            file = None if variant == "memory" else File(path, variant)
-            talk, model, tools = Conversation(file), Model(play), tools_of(play)
+        if options.is_selected(variant):
+            play, path = make_tool_chat(options.n), options.folder / f"{variant}.db"
+            file = None if variant == "memory" else ConversationFile(path, variant)
+            conversation, model, tools = Conversation(file), Model(play), make_tools(play)
             with Clock(play) as clock:
                 for number in range(options.n):
-                    talk.add(words("user", play.user(number)))
-                    await run(talk, model, tools)
+                    conversation.add(encode_message("user", play.make_user_message(number)))
+                    await run(conversation, model, tools)
             if file:
                 file.db.close()
-            yield clock.figures(options.n, variant, stored_bytes=size_of(path) if file else None, written_bytes=clock.written)
+            yield clock.make_figures(
+                options.n, variant, stored_bytes=measure_size(path) if file else None, written_bytes=clock.written_bytes
+            )
 
 
-async def w4(options: Options) -> AsyncIterator[Figures]:
+async def run_w4(options: Options) -> AsyncIterator[Figures]:
     for variant in ("store", "opened anew", "whole state"):
-        if options.wants(variant):
-            yield await approvals(options.n, variant, options.folder / variant)
+        if options.is_selected(variant):
+            yield await run_approval_cycles(options.n, variant, options.folder / variant)
 
 
-async def approvals(n: int, variant: str, path: Path) -> Figures:
-    play = chat_with_tools(n)
-    model, tools, gated = Model(play), tools_of(play), TOOLS[0]
-    kept = File(path, "effects") if variant == "store" else None
+async def run_approval_cycles(n: int, variant: str, path: Path) -> Figures:
+    play = make_tool_chat(n)
+    model, tools, gated = Model(play), make_tools(play), TOOLS[0]
+    shared_file = ConversationFile(path, "effects") if variant == "store" else None
 
-    def opened() -> Conversation:
-        """As a new handle, or another process, would find it."""
+    def open_conversation_again() -> Conversation:
+        """Open the conversation as a new handle, or another process, would."""
         if variant != "whole state":
-            return Conversation(kept or File(path, "effects"))
-        talk = Conversation()
-        talk.items = [f",{json.dumps(item)}".encode() for item in json.loads(path.read_bytes())] if path.exists() else []
-        return talk
+            return Conversation(shared_file or ConversationFile(path, "effects"))
+        conversation = Conversation()
+        conversation.items = [f",{json.dumps(item)}".encode() for item in json.loads(path.read_bytes())] if path.exists() else []
+        return conversation
 
-    def saved(talk: Conversation) -> None:
-        if talk.file and not kept:
-            talk.file.db.close()
-        elif not talk.file:
-            path.write_bytes(b"[" + b"".join(talk.items)[1:] + b"]")
+    def save_conversation(conversation: Conversation) -> None:
+        if conversation.file and not shared_file:
+            conversation.file.db.close()
+        elif not conversation.file:
+            path.write_bytes(b"[" + b"".join(conversation.items)[1:] + b"]")
 
     with Clock(play) as clock:
-        talk = opened()
+        conversation = open_conversation_again()
         for number in range(n):
-            talk.add(words("user", play.user(number)))
-            asked = await run(talk, model, tools, gated)
-            saved(talk)
-            talk = opened()
-            approved = next(call for call in asked.calls if call.tool == gated)
-            talk.add(output(approved.id, await tools[gated](approved.key)), before_tools=True)
-            await run(talk, model, tools)
-        saved(talk)
-        if kept:
-            kept.db.close()
-    return clock.figures(n, variant, stored_bytes=size_of(path), written_bytes=clock.written)
+            conversation.add(encode_message("user", play.make_user_message(number)))
+            turn = await run(conversation, model, tools, gated)
+            save_conversation(conversation)
+            conversation = open_conversation_again()
+            call = next(call for call in turn.calls if call.tool == gated)
+            conversation.add(encode_output(call.id, await tools[gated](call.key)), before_tools=True)
+            await run(conversation, model, tools)
+        save_conversation(conversation)
+        if shared_file:
+            shared_file.db.close()
+    return clock.make_figures(n, variant, stored_bytes=measure_size(path), written_bytes=clock.written_bytes)
 
 
-async def w5(options: Options) -> AsyncIterator[Figures]:
+async def run_w5(options: Options) -> AsyncIterator[Figures]:
     class CrowdModel(Model):
-        """One model for everybody."""
+        """One model for all conversations."""
 
-        async def reply(self, request: bytes) -> Turn:
-            return await crowd_reply(lambda: seen(request))
+        async def reply(self, request: bytes) -> PlayTurn:
+            return await reply_in_crowd(lambda: read_request_content(request))
 
     model = CrowdModel(Play([]))
 
-    async def converse(question: str) -> str:
-        talk = Conversation()
-        talk.add(words("user", question))
-        return (await run(talk, model, {})).text
+    async def run_conversation(question: str) -> str:
+        conversation = Conversation()
+        conversation.add(encode_message("user", question))
+        return (await run(conversation, model, {})).text
 
-    async for figures in crowd(options, converse):
+    async for figures in measure_crowd(options, run_conversation):
         yield figures
 
 
-async def bare_sdk(options: Options) -> AsyncIterator[Figures]:
+async def run_w7(options: Options) -> AsyncIterator[Figures]:
     """W7: the history as a list, the SDK's own call, its answer appended."""
 
-    async def conversation(base_url: str, stream: bool) -> Say:
+    async def start_conversation(base_url: str, stream: bool) -> SendMessage:
         import openai
 
         client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
@@ -255,8 +269,8 @@ async def bare_sdk(options: Options) -> AsyncIterator[Figures]:
 
         async def say(text: str) -> None:
             history.append({"role": "user", "content": text})
-            asked: Any = {"model": MODEL, "instructions": INSTRUCTIONS, "input": history, "stream": stream, "store": False}
-            answer: Any = await client.responses.create(**asked)
+            request: Any = {"model": MODEL, "instructions": INSTRUCTIONS, "input": history, "stream": stream, "store": False}
+            answer: Any = await client.responses.create(**request)
             if stream:
                 async for event in answer:
                     if event.type == "response.completed":
@@ -265,33 +279,37 @@ async def bare_sdk(options: Options) -> AsyncIterator[Figures]:
 
         return say
 
-    async for figures in w7(options, conversation):
+    async for figures in measure_sdk_calls(options, start_conversation):
         yield figures
 
 
-async def w8(options: Options) -> AsyncIterator[Figures]:
-    play, path = plain_chat(options.n), options.folder / "long.db"
-    model, file = Model(play), File(path, "normal")
-    talk = Conversation(file)
+async def run_w8(options: Options) -> AsyncIterator[Figures]:
+    play, path = make_plain_chat(options.n), options.folder / "long.db"
+    model, file = Model(play), ConversationFile(path, "normal")
+    conversation = Conversation(file)
     with Clock(play) as clock:
         for number in range(options.n):
-            talk.add(words("user", play.user(number)))
-            await run(talk, model, {})
+            conversation.add(encode_message("user", play.make_user_message(number)))
+            await run(conversation, model, {})
     file.db.close()
 
-    async def opening() -> Conversation:
-        return Conversation(File(path, "normal"))
+    async def open_conversation() -> Conversation:
+        return Conversation(ConversationFile(path, "normal"))
 
-    async def closing(opened: Conversation) -> None:
-        assert opened.file is not None
-        assert len(opened.items) == 2 * options.n
-        opened.file.db.close()
+    async def close_conversation(open_conversation_again: Conversation) -> None:
+        assert open_conversation_again.file is not None
+        assert len(open_conversation_again.items) == 2 * options.n
+        open_conversation_again.file.db.close()
 
-    figures = clock.figures(options.n, stored_bytes=size_of(path), written_bytes=clock.written)
+    figures = clock.make_figures(options.n, stored_bytes=measure_size(path), written_bytes=clock.written_bytes)
     figures.extra["turn_ms"] = figures.cpu_ms
-    figures.cpu_ms, figures.wall_ms = await median_opening(opening, closing)
+    figures.cpu_ms, figures.wall_ms = await measure_opening(open_conversation, close_conversation)
     yield figures
 
 
 if __name__ == "__main__":
-    main("bare limit", platform.python_version(), {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W7": bare_sdk, "W8": w8})
+    main(
+        "bare limit",
+        platform.python_version(),
+        {"W1": run_w1, "W2": run_w2, "W3": run_w3, "W4": run_w4, "W5": run_w5, "W7": run_w7, "W8": run_w8},
+    )

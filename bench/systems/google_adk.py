@@ -2,7 +2,7 @@
 for what is durable; tool confirmation for approvals.
 
 What was not possible: it does not use the `openai` SDK by itself, so W7 goes through its `LiteLlm` model, which speaks Chat Completions.
-Colleagues' words and calls are retold to an agent as context ("[ann] said: ..."): that is how it is meant, and is counted as seen.
+Texts and calls of other agents are rendered for an agent as context ("[ann] said: ..."): that is by design, and counts as present.
 In its favour: the limit on model calls is lifted, as the documentation allows.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from importlib.metadata import version
 from typing import Any
 
-import _path  # noqa: F401 - this tree can be imported from here on
+import _path  # noqa: F401 - adds this tree to the import path
 from google.adk.agents import LlmAgent, RunConfig
 from google.adk.agents.run_config import StreamingMode
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
@@ -27,18 +27,28 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools import FunctionTool
 from google.genai import types
 
-from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
-from bench.sdk_calls import KEY, MODEL, Say, w7
+from bench.script_harness import (
+    Clock,
+    Figures,
+    Options,
+    compare_first_and_last,
+    main,
+    measure_crowd,
+    measure_opening,
+    measure_size,
+    reply_in_crowd,
+)
+from bench.sdk_calls import KEY, MODEL, SendMessage, measure_sdk_calls
 from bench.workloads import (
     AGENTS,
     INSTRUCTIONS,
     TOOLS,
     Play,
-    Seen,
-    Turn,
-    chat_with_tools,
-    ping_pong,
-    plain_chat,
+    PlayTurn,
+    RequestContent,
+    make_ping_pong,
+    make_plain_chat,
+    make_tool_chat,
 )
 
 APP, USER = "desk", "u"
@@ -50,52 +60,52 @@ logging.getLogger("google_adk").setLevel(logging.ERROR)
 sys.setrecursionlimit(100_000)  # a transfer runs inside the run of the agent that made it
 
 
-class Fake(BaseLlm):
-    """Says what the play has for it."""
+class FakeModel(BaseLlm):
+    """A model that replies with the next turns of a play."""
 
     model: str = "fake"
     play: Any = None
 
     async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
-        yield as_response(self.play.next(lambda: seen(llm_request)))
+        yield make_response(self.play.reply(lambda: read_request_content(llm_request)))
 
 
-def as_response(turn: Turn) -> LlmResponse:
+def make_response(turn: PlayTurn) -> LlmResponse:
     parts = [types.Part(text=turn.text)]
     for call in turn.calls:
-        name, given = ("transfer_to_agent", {"agent_name": call.to}) if call.to else (call.tool, {"key": call.key})
-        parts.append(types.Part(function_call=types.FunctionCall(id=call.id, name=name, args=given)))
+        name, arguments = ("transfer_to_agent", {"agent_name": call.target}) if call.target else (call.tool, {"key": call.key})
+        parts.append(types.Part(function_call=types.FunctionCall(id=call.id, name=name, args=arguments)))
     return LlmResponse(content=types.Content(role="model", parts=parts))
 
 
-def seen(request: LlmRequest) -> Seen:
+def read_request_content(request: LlmRequest) -> RequestContent:
     parts = [part for content in request.contents for part in content.parts or []]
     responses = [part.function_response for part in parts if part.function_response]
     texts = [part.text for part in parts if part.text]
-    return Seen(
+    return RequestContent(
         [*texts, *(json.dumps(response.response) for response in responses)],
         [part.function_call.id or "" for part in parts if part.function_call],
         [response.id or "" for response in responses],
-        retold_calls=sum("called tool" in text for text in texts),
+        unmatched_call_count=sum("called tool" in text for text in texts),
     )
 
 
-def desk(model: Any) -> LlmAgent:
+def build_desk(model: Any) -> LlmAgent:
     """Two agents who may transfer to each other: one is the other's parent."""
     ann, bob = AGENTS
     colleague = LlmAgent(name=bob, description="Knows about parcels.", model=model, instruction=INSTRUCTIONS)
     return LlmAgent(name=ann, description="The front desk.", model=model, instruction=INSTRUCTIONS, sub_agents=[colleague])
 
 
-def chatting(model: Any, tools: list[Any] | None = None) -> LlmAgent:
+def build_chat_agent(model: Any, tools: list[Any] | None = None) -> LlmAgent:
     return LlmAgent(name="ann", model=model, instruction=INSTRUCTIONS, tools=tools or [])
 
 
-def tools_of(play: Play, gated: bool = False) -> list[FunctionTool]:
+def make_tools(play: Play, gated: bool = False) -> list[FunctionTool]:
     def make(name: str) -> FunctionTool:
         async def look(key: str) -> str:
             """Look something up."""
-            return play.output(name, key)
+            return play.make_tool_output(name, key)
 
         look.__name__ = name
         return FunctionTool(look, require_confirmation=gated and name == TOOLS[0])
@@ -103,7 +113,7 @@ def tools_of(play: Play, gated: bool = False) -> list[FunctionTool]:
     return [make(name) for name in TOOLS]
 
 
-async def runner_of(agent: LlmAgent, service: BaseSessionService, session: str = "s", new: bool = True) -> Runner:
+async def make_runner(agent: LlmAgent, service: BaseSessionService, session: str = "s", new: bool = True) -> Runner:
     if new:
         await service.create_session(app_name=APP, user_id=USER, session_id=session)
     return Runner(agent=agent, app_name=APP, session_service=service)
@@ -118,110 +128,112 @@ def text(words: str) -> types.Part:
     return types.Part(text=words)
 
 
-# -- the workloads -----------------------------------------------------------------------------------------------------------------
+# -- workloads ---------------------------------------------------------------------------------------------------------------------
 
 
-async def w1(options: Options) -> AsyncIterator[Figures]:
-    play = ping_pong(options.n)
-    runner = await runner_of(desk(Fake(play=play)), InMemorySessionService())
+async def run_w1(options: Options) -> AsyncIterator[Figures]:
+    play = make_ping_pong(options.n)
+    runner = await make_runner(build_desk(FakeModel(play=play)), InMemorySessionService())
     with Clock(play) as clock:
-        await say(runner, text(play.user(0)))
-    yield clock.figures(options.n, extra=first_and_last(play))
+        await say(runner, text(play.make_user_message(0)))
+    yield clock.make_figures(options.n, extra=compare_first_and_last(play))
 
 
-async def w2(options: Options) -> AsyncIterator[Figures]:
-    play, path = ping_pong(options.n), options.folder / "sessions.db"
-    runner = await runner_of(desk(Fake(play=play)), SqliteSessionService(str(path)))
+async def run_w2(options: Options) -> AsyncIterator[Figures]:
+    play, path = make_ping_pong(options.n), options.folder / "sessions.db"
+    runner = await make_runner(build_desk(FakeModel(play=play)), SqliteSessionService(str(path)))
     with Clock(play) as clock:
-        await say(runner, text(play.user(0)))
-    yield clock.figures(options.n, "sqlite", stored_bytes=size_of(path), written_bytes=clock.written, extra=first_and_last(play))
+        await say(runner, text(play.make_user_message(0)))
+    yield clock.make_figures(
+        options.n, "sqlite", stored_bytes=measure_size(path), written_bytes=clock.written_bytes, extra=compare_first_and_last(play)
+    )
 
 
-async def w3(options: Options) -> AsyncIterator[Figures]:
+async def run_w3(options: Options) -> AsyncIterator[Figures]:
     for variant in ("memory", "sqlite"):
-        if options.wants(variant):
-            play, path = chat_with_tools(options.n), options.folder / "sessions.db"
+        if options.is_selected(variant):
+            play, path = make_tool_chat(options.n), options.folder / "sessions.db"
             service = InMemorySessionService() if variant == "memory" else SqliteSessionService(str(path))
-            runner = await runner_of(chatting(Fake(play=play), tools_of(play)), service)
+            runner = await make_runner(build_chat_agent(FakeModel(play=play), make_tools(play)), service)
             with Clock(play) as clock:
                 for number in range(options.n):
-                    await say(runner, text(play.user(number)))
-            yield clock.figures(options.n, variant, stored_bytes=size_of(path) or None, written_bytes=clock.written)
+                    await say(runner, text(play.make_user_message(number)))
+            yield clock.make_figures(options.n, variant, stored_bytes=measure_size(path) or None, written_bytes=clock.written_bytes)
 
 
-async def w4(options: Options) -> AsyncIterator[Figures]:
-    """The service opens the file anew for whatever it does, so there is no other way to measure."""
-    play, path = chat_with_tools(options.n), options.folder / "sessions.db"
-    agent = chatting(Fake(play=play), tools_of(play, gated=True))
+async def run_w4(options: Options) -> AsyncIterator[Figures]:
+    """The service opens the file again for each operation, so there is only one variant."""
+    play, path = make_tool_chat(options.n), options.folder / "sessions.db"
+    agent = build_chat_agent(FakeModel(play=play), make_tools(play, gated=True))
 
-    async def opened(new: bool = False) -> Runner:
-        """As another process would find it."""
-        return await runner_of(agent, SqliteSessionService(str(path)), new=new)
+    async def open_runner(new: bool = False) -> Runner:
+        """Open the session as another process would."""
+        return await make_runner(agent, SqliteSessionService(str(path)), new=new)
 
     with Clock(play) as clock:
-        runner = await opened(new=True)
+        runner = await open_runner(new=True)
         for number in range(options.n):
-            events = await say(runner, text(play.user(number)))
-            asked = [call for event in events for call in event.get_function_calls() if call.name == CONFIRMATION]
-            runner = await opened()
-            answers = [types.FunctionResponse(id=call.id, name=CONFIRMATION, response={"confirmed": True}) for call in asked]
+            events = await say(runner, text(play.make_user_message(number)))
+            confirmation_calls = [call for event in events for call in event.get_function_calls() if call.name == CONFIRMATION]
+            runner = await open_runner()
+            answers = [types.FunctionResponse(id=call.id, name=CONFIRMATION, response={"confirmed": True}) for call in confirmation_calls]
             await say(runner, *(types.Part(function_response=answer) for answer in answers))
-    yield clock.figures(options.n, "sqlite", stored_bytes=size_of(path), written_bytes=clock.written)
+    yield clock.make_figures(options.n, "sqlite", stored_bytes=measure_size(path), written_bytes=clock.written_bytes)
 
 
-class CrowdModel(Fake):
-    """One model for everybody."""
+class CrowdModel(FakeModel):
+    """One model for all conversations."""
 
     async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
-        yield as_response(await crowd_reply(lambda: seen(llm_request)))
+        yield make_response(await reply_in_crowd(lambda: read_request_content(llm_request)))
 
 
-async def w5(options: Options) -> AsyncIterator[Figures]:
-    agent, service, numbers = desk(CrowdModel()), InMemorySessionService(), itertools.count()
+async def run_w5(options: Options) -> AsyncIterator[Figures]:
+    agent, service, numbers = build_desk(CrowdModel()), InMemorySessionService(), itertools.count()
 
-    async def converse(question: str) -> str:
+    async def run_conversation(question: str) -> str:
         session = str(next(numbers))
-        runner = await runner_of(agent, service, session)
+        runner = await make_runner(agent, service, session)
         events = await say(runner, text(question), session=session)
         return str(events[-1].content.parts[0].text)
 
-    async for figures in crowd(options, converse):
+    async for figures in measure_crowd(options, run_conversation):
         yield figures
 
 
-async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
+async def run_w7(options: Options) -> AsyncIterator[Figures]:
     from google.adk.models.lite_llm import LiteLlm
 
-    async def conversation(base_url: str, stream: bool) -> Say:
+    async def start_conversation(base_url: str, stream: bool) -> SendMessage:
         model = LiteLlm(model=f"openai/{MODEL}", api_base=base_url, api_key=KEY)
-        runner = await runner_of(chatting(model), InMemorySessionService())
+        runner = await make_runner(build_chat_agent(model), InMemorySessionService())
         config = RunConfig(max_llm_calls=1_000_000, streaming_mode=StreamingMode.SSE if stream else StreamingMode.NONE)
         return lambda words: say(runner, text(words), config=config)
 
-    async for figures in w7(options, conversation):
+    async for figures in measure_sdk_calls(options, start_conversation):
         figures.note = "through LiteLlm, by Chat Completions"
         yield figures
 
 
-async def w8(options: Options) -> AsyncIterator[Figures]:
-    play, path = plain_chat(options.n), options.folder / "sessions.db"
-    runner = await runner_of(chatting(Fake(play=play)), SqliteSessionService(str(path)))
+async def run_w8(options: Options) -> AsyncIterator[Figures]:
+    play, path = make_plain_chat(options.n), options.folder / "sessions.db"
+    runner = await make_runner(build_chat_agent(FakeModel(play=play)), SqliteSessionService(str(path)))
     with Clock(play) as clock:
         for number in range(options.n):
-            await say(runner, text(play.user(number)))
+            await say(runner, text(play.make_user_message(number)))
 
-    async def opening() -> Any:
+    async def open_conversation() -> Any:
         return await SqliteSessionService(str(path)).get_session(app_name=APP, user_id=USER, session_id="s")
 
-    async def closing(session: Any) -> None:
+    async def close_conversation(session: Any) -> None:
         assert len(session.events) == 2 * options.n
 
-    figures = clock.figures(options.n, stored_bytes=size_of(path), written_bytes=clock.written)
+    figures = clock.make_figures(options.n, stored_bytes=measure_size(path), written_bytes=clock.written_bytes)
     figures.extra["turn_ms"] = figures.cpu_ms
-    figures.cpu_ms, figures.wall_ms = await median_opening(opening, closing)
+    figures.cpu_ms, figures.wall_ms = await measure_opening(open_conversation, close_conversation)
     yield figures
 
 
 if __name__ == "__main__":
-    workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W7": through_the_sdk, "W8": w8}
+    workloads = {"W1": run_w1, "W2": run_w2, "W3": run_w3, "W4": run_w4, "W5": run_w5, "W7": run_w7, "W8": run_w8}
     main("google-adk", version("google-adk"), workloads)

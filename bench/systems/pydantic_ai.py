@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import _path  # noqa: F401 - this tree can be imported from here on
+import _path  # noqa: F401 - adds this tree to the import path
 from openai import AsyncOpenAI
 from pydantic import TypeAdapter
 from pydantic_ai import Agent, DeferredToolRequests, Tool, ToolOutput
@@ -27,20 +27,30 @@ from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage, UsageLimits
 
-from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
-from bench.sdk_calls import KEY, MODEL, Say, w7
+from bench.script_harness import (
+    Clock,
+    Figures,
+    Options,
+    compare_first_and_last,
+    main,
+    measure_crowd,
+    measure_opening,
+    measure_size,
+    reply_in_crowd,
+)
+from bench.sdk_calls import KEY, MODEL, SendMessage, measure_sdk_calls
 from bench.workloads import (
     AGENTS,
     INSTRUCTIONS,
     TOOLS,
     Play,
-    Seen,
-    Turn,
-    arguments,
-    chat_with_tools,
-    handoff_to,
-    ping_pong,
-    plain_chat,
+    PlayTurn,
+    RequestContent,
+    encode_arguments,
+    make_ping_pong,
+    make_plain_chat,
+    make_tool_chat,
+    name_handoff_tool,
 )
 
 NO_LIMITS = UsageLimits(request_limit=None)
@@ -48,22 +58,22 @@ USAGE = RequestUsage(input_tokens=100, output_tokens=100)
 
 
 def fake(play: Play) -> FunctionModel:
-    """A model that says what the play has for it."""
+    """Return a model that replies with the next turns of a play."""
 
     async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        return as_response(play.next(lambda: seen(messages)))
+        return make_response(play.reply(lambda: read_request_content(messages)))
 
     return FunctionModel(reply)
 
 
-def as_response(turn: Turn) -> ModelResponse:
-    calls = [ToolCallPart(call.tool, arguments(call), call.id) for call in turn.calls]
+def make_response(turn: PlayTurn) -> ModelResponse:
+    calls = [ToolCallPart(call.tool, encode_arguments(call), call.id) for call in turn.calls]
     return ModelResponse(parts=[TextPart(turn.text), *calls], usage=USAGE)
 
 
-def seen(messages: list[ModelMessage]) -> Seen:
+def read_request_content(messages: list[ModelMessage]) -> RequestContent:
     parts = [part for message in messages for part in message.parts]
-    return Seen(
+    return RequestContent(
         [str(part.content) for part in parts if isinstance(part, (TextPart, UserPromptPart, ToolReturnPart))],
         [part.tool_call_id for part in parts if isinstance(part, ToolCallPart)],
         [part.tool_call_id for part in parts if isinstance(part, ToolReturnPart)],
@@ -71,36 +81,36 @@ def seen(messages: list[ModelMessage]) -> Seen:
 
 
 @dataclass
-class To:
+class HandoffTarget:
     """What a run ends with that hands over."""
 
     agent: str
 
 
-def desk(model: Any) -> dict[str, Agent[None, Any]]:
-    def passes_to(name: str) -> ToolOutput[To]:
-        async def hand_over() -> To:
+def build_desk(model: Any) -> dict[str, Agent[None, Any]]:
+    def make_handoff_output(name: str) -> ToolOutput[HandoffTarget]:
+        async def hand_over() -> HandoffTarget:
             """Hand over to a colleague."""
-            return To(name)
+            return HandoffTarget(name)
 
-        return ToolOutput(hand_over, name=handoff_to(name))
+        return ToolOutput(hand_over, name=name_handoff_tool(name))
 
     ann, bob = AGENTS
     return {
-        ann: Agent(model, instructions=INSTRUCTIONS, output_type=[passes_to(bob), str]),
-        bob: Agent(model, instructions=INSTRUCTIONS, output_type=[passes_to(ann), str]),
+        ann: Agent(model, instructions=INSTRUCTIONS, output_type=[make_handoff_output(bob), str]),
+        bob: Agent(model, instructions=INSTRUCTIONS, output_type=[make_handoff_output(ann), str]),
     }
 
 
-def chatting(model: Any, tools: Sequence[Tool[None]] = (), gated: bool = False) -> Agent[None, Any]:
+def build_chat_agent(model: Any, tools: Sequence[Tool[None]] = (), gated: bool = False) -> Agent[None, Any]:
     return Agent(model, instructions=INSTRUCTIONS, tools=tools, output_type=[str, DeferredToolRequests] if gated else str)
 
 
-def tools_of(play: Play, gated: bool = False) -> list[Tool[None]]:
+def make_tools(play: Play, gated: bool = False) -> list[Tool[None]]:
     def make(name: str) -> Tool[None]:
         async def look(key: str) -> str:
             """Look something up."""
-            return play.output(name, key)
+            return play.make_tool_output(name, key)
 
         return Tool(look, name=name, requires_approval=gated and name == TOOLS[0])
 
@@ -156,7 +166,7 @@ class SqliteStore(ConversationStore):
         raise NotImplementedError
 
 
-class Keeper:
+class ConversationFile:
     """Makes a conversation durable after a turn: not at all, as a whole file, or by appending to a store."""
 
     def __init__(self, variant: str, path: Path) -> None:
@@ -182,98 +192,100 @@ class Keeper:
             self.store.db.close()
 
     def size(self) -> int | None:
-        return size_of(self.path) if self.path else None
+        return measure_size(self.path) if self.path else None
 
 
 async def discuss(
-    agents: dict[str, Agent[None, Any]], question: str, talk: Conversation, keeper: Keeper | None = None, name: str = "ann"
+    agents: dict[str, Agent[None, Any]], question: str, talk: Conversation, keeper: ConversationFile | None = None, name: str = "ann"
 ) -> Any:
     """One question, through all handoffs, to its answer. What the application has to do for handoffs."""
     prompt: str | None = question
     while True:
         result = await agents[name].run(prompt, conversation=talk, usage_limits=NO_LIMITS)
         talk = await keeper.keep(result) if keeper else result.conversation
-        if not isinstance(result.output, To):
+        if not isinstance(result.output, HandoffTarget):
             return result
         name, prompt = result.output.agent, None
 
 
-# -- the workloads -----------------------------------------------------------------------------------------------------------------
+# -- workloads ---------------------------------------------------------------------------------------------------------------------
 
 
-async def w1(options: Options) -> AsyncIterator[Figures]:
-    play = ping_pong(options.n)
-    agents = desk(fake(play))
+async def run_w1(options: Options) -> AsyncIterator[Figures]:
+    play = make_ping_pong(options.n)
+    agents = build_desk(fake(play))
     with Clock(play) as clock:
-        await discuss(agents, play.user(0), Conversation())
-    yield clock.figures(options.n, extra=first_and_last(play))
+        await discuss(agents, play.make_user_message(0), Conversation())
+    yield clock.make_figures(options.n, extra=compare_first_and_last(play))
 
 
-async def w2(options: Options) -> AsyncIterator[Figures]:
+async def run_w2(options: Options) -> AsyncIterator[Figures]:
     for variant in ("json file", "sqlite store by us"):
-        if options.wants(variant):
-            play, keeper = ping_pong(options.n), Keeper(variant, options.folder / variant)
-            agents = desk(fake(play))
+        if options.is_selected(variant):
+            play, keeper = make_ping_pong(options.n), ConversationFile(variant, options.folder / variant)
+            agents = build_desk(fake(play))
             with Clock(play) as clock:
-                await discuss(agents, play.user(0), Conversation(conversation_id="s"), keeper)
+                await discuss(agents, play.make_user_message(0), Conversation(conversation_id="s"), keeper)
             keeper.close()
-            yield clock.figures(options.n, variant, stored_bytes=keeper.size(), written_bytes=clock.written, extra=first_and_last(play))
+            yield clock.make_figures(
+                options.n, variant, stored_bytes=keeper.size(), written_bytes=clock.written_bytes, extra=compare_first_and_last(play)
+            )
 
 
-async def w3(options: Options) -> AsyncIterator[Figures]:
+async def run_w3(options: Options) -> AsyncIterator[Figures]:
     for variant in ("memory", "json file", "sqlite store by us"):
-        if options.wants(variant):
-            play, keeper = chat_with_tools(options.n), Keeper(variant, options.folder / variant)
-            agent, talk = chatting(fake(play), tools_of(play)), Conversation(conversation_id="s")
+        if options.is_selected(variant):
+            play, keeper = make_tool_chat(options.n), ConversationFile(variant, options.folder / variant)
+            agent, talk = build_chat_agent(fake(play), make_tools(play)), Conversation(conversation_id="s")
             with Clock(play) as clock:
                 for number in range(options.n):
-                    talk = await keeper.keep(await agent.run(play.user(number), conversation=talk, usage_limits=NO_LIMITS))
+                    talk = await keeper.keep(await agent.run(play.make_user_message(number), conversation=talk, usage_limits=NO_LIMITS))
             keeper.close()
-            yield clock.figures(options.n, variant, stored_bytes=keeper.size(), written_bytes=clock.written)
+            yield clock.make_figures(options.n, variant, stored_bytes=keeper.size(), written_bytes=clock.written_bytes)
 
 
-async def w4(options: Options) -> AsyncIterator[Figures]:
+async def run_w4(options: Options) -> AsyncIterator[Figures]:
     for variant in ("json file", "sqlite store by us", "sqlite store by us, kept open"):
-        if options.wants(variant):
-            yield await approvals(options.n, variant, options.folder / variant)
+        if options.is_selected(variant):
+            yield await run_approval_cycles(options.n, variant, options.folder / variant)
 
 
-async def approvals(n: int, variant: str, path: Path) -> Figures:
-    play, (way, _, kept_open) = chat_with_tools(n), variant.partition(", ")
-    agent = chatting(fake(play), tools_of(play, gated=True), gated=True)
+async def run_approval_cycles(n: int, variant: str, path: Path) -> Figures:
+    play, (way, _, is_kept_open) = make_tool_chat(n), variant.partition(", ")
+    agent = build_chat_agent(fake(play), make_tools(play, gated=True), gated=True)
     with Clock(play) as clock:
-        keeper = Keeper(way, path)
+        keeper = ConversationFile(way, path)
         talk = await keeper.load()
         for number in range(n):
-            await keeper.keep(await agent.run(play.user(number), conversation=talk, usage_limits=NO_LIMITS))
-            if not kept_open:
+            await keeper.keep(await agent.run(play.make_user_message(number), conversation=talk, usage_limits=NO_LIMITS))
+            if not is_kept_open:
                 keeper.close()
-                keeper = Keeper(way, path)
+                keeper = ConversationFile(way, path)
             talk = await keeper.load()
             assert talk.deferred_tool_requests is not None
             answers = talk.deferred_tool_requests.build_results(approve_all=True)
             talk = await keeper.keep(await agent.run(conversation=talk, deferred_tool_results=answers, usage_limits=NO_LIMITS))
         keeper.close()
-    return clock.figures(n, variant, stored_bytes=keeper.size(), written_bytes=clock.written)
+    return clock.make_figures(n, variant, stored_bytes=keeper.size(), written_bytes=clock.written_bytes)
 
 
-async def w5(options: Options) -> AsyncIterator[Figures]:
+async def run_w5(options: Options) -> AsyncIterator[Figures]:
     async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        return as_response(await crowd_reply(lambda: seen(messages)))
+        return make_response(await reply_in_crowd(lambda: read_request_content(messages)))
 
-    agents = desk(FunctionModel(reply))  # one model for everybody
+    agents = build_desk(FunctionModel(reply))  # one model for all conversations
 
-    async def converse(question: str) -> str:
+    async def run_conversation(question: str) -> str:
         return str((await discuss(agents, question, Conversation())).output)
 
-    async for figures in crowd(options, converse):
+    async for figures in measure_crowd(options, run_conversation):
         yield figures
 
 
-async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
-    async def conversation(base_url: str, stream: bool) -> Say:
+async def run_w7(options: Options) -> AsyncIterator[Figures]:
+    async def start_conversation(base_url: str, stream: bool) -> SendMessage:
         client = AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
-        agent = chatting(OpenAIResponsesModel(MODEL, provider=OpenAIProvider(openai_client=client)))
+        agent = build_chat_agent(OpenAIResponsesModel(MODEL, provider=OpenAIProvider(openai_client=client)))
         talk = Conversation()
 
         async def say(text: str) -> None:
@@ -288,32 +300,32 @@ async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
 
         return say
 
-    async for figures in w7(options, conversation):
+    async for figures in measure_sdk_calls(options, start_conversation):
         yield figures
 
 
-async def w8(options: Options) -> AsyncIterator[Figures]:
-    play, path = plain_chat(options.n), options.folder / "store.db"
-    keeper, agent, talk = Keeper("sqlite store by us", path), chatting(fake(play)), Conversation(conversation_id="s")
+async def run_w8(options: Options) -> AsyncIterator[Figures]:
+    play, path = make_plain_chat(options.n), options.folder / "store.db"
+    keeper, agent, talk = ConversationFile("sqlite store by us", path), build_chat_agent(fake(play)), Conversation(conversation_id="s")
     with Clock(play) as clock:
         for number in range(options.n):
-            talk = await keeper.keep(await agent.run(play.user(number), conversation=talk, usage_limits=NO_LIMITS))
+            talk = await keeper.keep(await agent.run(play.make_user_message(number), conversation=talk, usage_limits=NO_LIMITS))
     keeper.close()
 
-    async def opening() -> tuple[Keeper, Conversation]:
-        opened = Keeper("sqlite store by us", path)
+    async def open_conversation() -> tuple[ConversationFile, Conversation]:
+        opened = ConversationFile("sqlite store by us", path)
         return opened, await opened.load()
 
-    async def closing(opened: tuple[Keeper, Conversation]) -> None:
+    async def close_conversation(opened: tuple[ConversationFile, Conversation]) -> None:
         assert len(opened[1].messages) == 2 * options.n
         opened[0].close()
 
-    figures = clock.figures(options.n, stored_bytes=size_of(path), written_bytes=clock.written)
+    figures = clock.make_figures(options.n, stored_bytes=measure_size(path), written_bytes=clock.written_bytes)
     figures.extra["turn_ms"] = figures.cpu_ms
-    figures.cpu_ms, figures.wall_ms = await median_opening(opening, closing)
+    figures.cpu_ms, figures.wall_ms = await measure_opening(open_conversation, close_conversation)
     yield figures
 
 
 if __name__ == "__main__":
-    workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W7": through_the_sdk, "W8": w8}
+    workloads = {"W1": run_w1, "W2": run_w2, "W3": run_w3, "W4": run_w4, "W5": run_w5, "W7": run_w7, "W8": run_w8}
     main("pydantic-ai", version("pydantic-ai-slim"), workloads)

@@ -33,7 +33,7 @@ from legato.core.facts import (
     Text,
     Usage,
 )
-from legato.core.messages_to_model import REDACTED_ARGUMENTS, REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_ARGUMENTS, REDACTED_TEXT
 from tests.core.fact_builders import (
     ARGS,
     approval_check,

@@ -27,10 +27,10 @@ from legato.core.facts import (
 )
 from legato.core.groups import OutputEntry
 from legato.core.history_policies import Everything
-from legato.core.messages_to_model import REDACTED_ARGUMENTS, REDACTED_TEXT
 from legato.core.planner import AnswerCall, make_plan
 from legato.core.redaction import PositionRedactor, find_redacted_differences, has_text
 from legato.core.state import State, fold
+from legato.core.texts_for_model import REDACTED_ARGUMENTS, REDACTED_TEXT
 from legato.core.turn_context import TurnContext, decode_turn_context, encode_turn_context
 from legato.core.view import select_groups
 from legato.errors import BadInput

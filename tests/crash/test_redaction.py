@@ -6,7 +6,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.core.facts import CallReturned, Redacted
-from legato.core.messages_to_model import REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_TEXT
 from legato.core.view import ModelRequest
 from legato.stores import MemoryStore, Store
 from legato.testing import Died, FailingStore, Fault, ScriptedModel, call

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from legato import errors
-from legato.compat.agents import places
+from legato.compat.agents import conversation_storage
 from legato.emulator import faults
 from tests.docs.pages import WrongExample, run_page
 
@@ -37,7 +37,9 @@ SAMPLE_PAGES = {
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)).removeprefix("docs/"))
 def test_examples_of_every_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(places, "_stores", [*places._stores])  # one page names another default store, and closes it
+    monkeypatch.setattr(
+        conversation_storage, "_stores", [*conversation_storage._stores]
+    )  # one page names another default store, and closes it
     with patch.dict(os.environ):  # a failing page would leave its variables to the next
         count = run_page(page)
     gc.collect()  # warnings about unclosed resources belong to this page

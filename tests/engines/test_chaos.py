@@ -55,6 +55,14 @@ def test_races_find_unchecked_positions() -> None:
 @pytest.mark.parametrize("sentence", BROKEN_PROMISES)
 def test_chaos_finds_buggy_workers(sentence: str) -> None:
     deck = ["worker killed"] if sentence == RESTARTS else []
-    few = {"conversations": 6, "turns": 4, "minutes": 0.4, "idle_timeout_s": 4.0, "pause": (0.1, 0.3), "min_activities": 0, "durable": False}
+    few = {
+        "conversations": 6,
+        "turns": 4,
+        "minutes": 0.4,
+        "idle_timeout_s": 4.0,
+        "pause": (0.1, 0.3),
+        "min_activities": 0,
+        "durable": False,
+    }
     report = run_chaos(ChaosPlan("restate", seed=2, fault_kinds=deck, mutant=sentence, **few))
     assert any(each.promise == BROKEN_PROMISES[sentence] for each in report.violations), str(report)

@@ -19,7 +19,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, guardrail, tool
 from legato.core.facts import MessageReceived, ModelReplied
-from legato.core.messages_to_model import REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_TEXT
 from legato.engines import Engine, ParkedSession, RetryPolicy, Worker, open_engine, worker
 from legato.engines.engine import StepFunction
 from legato.engines.retry_policy import NextStep
@@ -31,7 +31,7 @@ from legato.stores import MemoryStore, PostgresStore, open_store
 from legato.stores.contract import LedgerInfo
 from legato.testing import ScriptedModel, call
 from tests import databases
-from tests.databases import as_url
+from tests.databases import convert_dsn_to_url
 
 
 class InlineEngine(Engine):
@@ -263,7 +263,7 @@ async def test_unreadable_ledger_is_parked_once(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_damaged_ledger_is_idle_when_parked(kind: str, tmp_path: Path, database: str) -> None:
     engine, workflow = InlineEngine(), desk("Hello!")
-    place = f"{tmp_path}/s.sqlite" if kind == "sqlite" else as_url(database)
+    place = f"{tmp_path}/s.sqlite" if kind == "sqlite" else convert_dsn_to_url(database)
     store = open_store(place)
     await workflow.session("s", store=store).say("Hi")
     if kind == "sqlite":
@@ -544,9 +544,9 @@ async def test_workers_of_tenant_drive_its_sessions_only() -> None:
     assert lengths == [3, 2]
 
 
-async def test_worker_refused_by_store_does_not_start(postgres_server: databases.Server) -> None:
+async def test_worker_refused_by_store_does_not_start(postgres_server: databases.DatabaseServer) -> None:
     engine = InlineEngine()
-    async with PostgresStore(databases.on(postgres_server.dsn, "nonesuch")) as store:
+    async with PostgresStore(databases.replace_database(postgres_server.dsn, "nonesuch")) as store:
         with pytest.raises(StoreRefused, match="no such database"):
             await Worker(desk("Hello!"), engine=engine, store=store).run(signals=False)
     assert engine.steps == []

@@ -1,7 +1,7 @@
-"""`make fuzz-api`: Schemathesis against a served workflow, by the API's own description. It has an environment of its own.
+"""`make fuzz-api`: run Schemathesis, in an environment of its own, against a served workflow with the API's description.
 
-What counts: no answer but those that are described, in the shapes that are described; never a 5xx; nothing without the token. What the
-description cannot say (an edit needs arguments, a fork has to be within its ledger) is refused with a 400, and counts as well.
+Checks: only answers that the description has, in the described shapes; never a 5xx; nothing without the token. Rules that the description
+cannot express (an edit needs arguments, a fork must lie within its ledger) are answered with a 400, which is allowed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from legato.stores import SQLiteStore
 from legato.testing import ScriptedModel
 
 ROOT = Path(__file__).parents[2]
-PLACE = ROOT / ".venv-schemathesis"
+ENVIRONMENT = ROOT / ".venv-schemathesis"
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -32,18 +32,24 @@ CHECKS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make fuzz-api ARGS=...", description=__doc__)
-    parser.add_argument("--examples", type=int, default=200, help="of each operation")
+    parser.add_argument("--examples", type=int, default=200, help="examples of each operation")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    if not (PLACE / "bin" / "schemathesis").exists():
+    options = parser.parse_args()
+    if not (ENVIRONMENT / "bin" / "schemathesis").exists():
         print("installing Schemathesis ...")
-        subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
-        pip = [PLACE / "bin" / "python", "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
+        pip = [ENVIRONMENT / "bin" / "python", "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
         subprocess.run([*pip, "schemathesis>=4.32"], check=True)
-    hello = HandoffBuilder("hello", [Agent("clerk", model=ScriptedModel(lambda seen: "Hello!"))]).build()
+    hello = HandoffBuilder("hello", [Agent("clerk", model=ScriptedModel(lambda request: "Hello!"))]).build()
     with tempfile.TemporaryDirectory() as folder, serve(hello, store=SQLiteStore(Path(folder) / "fuzz.sqlite")) as server:
-        command = [PLACE / "bin" / "schemathesis", "run", f"{server.url}/api/openapi.json", "-H", f"Authorization: Bearer {server.token}"]
-        command += ["--max-examples", str(given.examples), "--seed", str(given.seed), "--checks", ",".join(CHECKS)]
+        command = [
+            ENVIRONMENT / "bin" / "schemathesis",
+            "run",
+            f"{server.url}/api/openapi.json",
+            "-H",
+            f"Authorization: Bearer {server.token}",
+        ]
+        command += ["--max-examples", str(options.examples), "--seed", str(options.seed), "--checks", ",".join(CHECKS)]
         command += ["--exclude-operation-id", "events", "--request-timeout", "10"]  # a stream never ends
         return subprocess.run(command, cwd=folder, check=False).returncode
 

@@ -1,7 +1,4 @@
-"""Hostile bytes: mutations of real ones, and what each decoder may answer.
-
-Every target takes bytes and either accepts them or raises its own error. Anything else is a finding.
-"""
+"""A fuzzer of decoders: it mutates real inputs. A decoder must accept them or raise one of its own errors; all else is a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from tests.core.golden import GOLDEN, read_lines
 
 GRAPH = make_graph(ToolRules("t", needs_check=True))
 
-WORDS = [
+INSERTED_BYTES = [
     b"null",
     b"true",
     b"-1",
@@ -46,8 +43,8 @@ WORDS = [
 ]
 
 
-def mutated(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
-    """The bytes, damaged in one to four ways."""
+def mutate_bytes(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
+    """Return the bytes with one to four random changes."""
     out = bytearray(data)
     for _ in range(dice.randint(1, 4)):
         at = dice.randrange(len(out) + 1)
@@ -59,7 +56,7 @@ def mutated(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
             case 2:
                 del out[at : at + dice.randint(1, 9)]
             case 3:
-                out[at:at] = dice.choice(WORDS)
+                out[at:at] = dice.choice(INSERTED_BYTES)
             case 4:
                 del out[at:]
             case 5:
@@ -68,15 +65,15 @@ def mutated(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
                 other = dice.choice(others)
                 out[at:] = other[dice.randrange(len(other) + 1) :]
             case _:
-                out = bytearray(out.replace(dice.choice([b":", b",", b"1", b'"', b"a"]), dice.choice(WORDS), dice.randint(1, 2)))
+                out = bytearray(out.replace(dice.choice([b":", b",", b"1", b'"', b"a"]), dice.choice(INSERTED_BYTES), dice.randint(1, 2)))
     return bytes(out)
 
 
-VALUES = [None, True, -1, 0, 1, 2, 3, 4, 2**63, 1.5, "", "a", "b", "ok", "approve", "reject", [], {}, [2, 0], [4, 1], "t", "call"]
+INSERTED_VALUES = [None, True, -1, 0, 1, 2, 3, 4, 2**63, 1.5, "", "a", "b", "ok", "approve", "reject", [], {}, [2, 0], [4, 1], "t", "call"]
 
 
-def rearranged(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
-    """A ledger that is well written but wrong: facts left out, doubled, swapped, borrowed, or with a value changed."""
+def mutate_facts(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
+    """Return a ledger with valid lines but wrong facts: some are omitted, doubled, swapped, taken from others, or have a changed value."""
     facts = [line for line in data.split(b"\n") if line]
     for _ in range(dice.randint(1, 3)):
         at = dice.randrange(len(facts))
@@ -95,23 +92,23 @@ def rearranged(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
                     fact = json.loads(facts[at])
                 except ValueError:
                     continue
-                _change(fact, dice)
+                _change_one_value(fact, dice)
                 facts[at] = json.dumps(fact).encode()
     return b"\n".join(facts)
 
 
-def _change(value: object, dice: random.Random) -> None:
-    """Change one value somewhere inside."""
+def _change_one_value(value: object, dice: random.Random) -> None:
+    """Change one value at any depth."""
     while isinstance(value, (dict, list)) and value:
         key = dice.choice(list(value)) if isinstance(value, dict) else dice.randrange(len(value))
         if not isinstance(value[key], (dict, list)) or dice.random() < 0.3:
-            value[key] = dice.choice(VALUES)
+            value[key] = dice.choice(INSERTED_VALUES)
             return
         value = value[key]
 
 
 def fold_lines(data: bytes) -> None:
-    """A whole ledger, a fact per line: decoded, folded, asked what is owed, and shown."""
+    """Decode and fold a whole ledger with one fact per line, make its plan, and list its messages and groups."""
     state = fold(decode_fact(line) for line in data.split(b"\n") if line)
     now = make_plan(state, GRAPH, 99)
     repr((now, derive_status(state, GRAPH), list_messages(state), [group.entries for group in select_groups(state, Everything(), "a")]))
@@ -123,36 +120,40 @@ def order(order_id: str, cents: int, items: list[dict[str, float]] | None = None
     return order_id
 
 
-def load(data: bytes) -> None:
-    """A session as text, as `workflow.load` reads it."""
+def load_session_text(data: bytes) -> None:
+    """Decode an exported session, as `workflow.load` does."""
     decode_session(data.decode("utf-8", "surrogateescape"), "w", None)
 
 
 @dataclass
-class Target:
-    """A decoder, the bytes to begin with, and the errors it may raise."""
+class DecoderTarget:
+    """A decoder, its valid inputs, and the errors that it may raise."""
 
     decoder: Callable[[bytes], object]
     seeds: list[bytes]
-    own: tuple[type[Exception], ...]
-    well_written: bool = False
+    expected_errors: tuple[type[Exception], ...]
+    has_fact_lines: bool = False
 
 
-def targets() -> dict[str, Target]:
+def make_targets() -> dict[str, DecoderTarget]:
     ledgers = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.jsonl"))]
     facts = [line for path in sorted(GOLDEN.rglob("*.jsonl")) for line in read_lines(path)]
-    frame = encode_turn_context(TurnContext("a", "Be kind.", ("m",), (ToolSpec("t", "d", '{"type":"object"}'),)))[1]
+    context = encode_turn_context(TurnContext("a", "Be kind.", ("m",), (ToolSpec("t", "d", '{"type":"object"}'),)))[1]
     arguments = [b'{"order_id": "7", "cents": 100, "items": [{"a": 1.5}]}', b'{"order_id":"7","cents":1}']
     return {
-        "a fact": Target(decode_fact, facts, (CodecError,), well_written=True),
-        "a ledger": Target(fold_lines, ledgers, (CodecError, IllegalFact), well_written=True),
-        "a frame": Target(decode_turn_context, [frame], (CodecError,)),
-        "a session as text": Target(load, [asyncio.run(_portable()).encode()], (CodecError, IllegalFact, DefinitionChanged)),
-        "a model's arguments": Target(lambda data: order.validate(data.decode("utf-8", "surrogateescape")), arguments, (BadArguments,)),
+        "a fact": DecoderTarget(decode_fact, facts, (CodecError,), has_fact_lines=True),
+        "a ledger": DecoderTarget(fold_lines, ledgers, (CodecError, IllegalFact), has_fact_lines=True),
+        "a turn context": DecoderTarget(decode_turn_context, [context], (CodecError,)),
+        "a session as text": DecoderTarget(
+            load_session_text, [asyncio.run(_export_session()).encode()], (CodecError, IllegalFact, DefinitionChanged)
+        ),
+        "a model's arguments": DecoderTarget(
+            lambda data: order.validate(data.decode("utf-8", "surrogateescape")), arguments, (BadArguments,)
+        ),
     }
 
 
-async def _portable() -> str:
+async def _export_session() -> str:
     model = ScriptedModel(by_agent={"a": [["hm", call("order", order_id="7", cents=1)], handoff("b")], "b": ["done"]})
     agents = [Agent("a", model=model, tools=[order]), Agent("b", model=model)]
     session = HandoffBuilder("w", agents).build().session("s")
@@ -161,31 +162,31 @@ async def _portable() -> str:
 
 
 @dataclass
-class Findings:
-    """What a round of hostile bytes showed."""
+class FuzzReport:
+    """The results of fuzzing one decoder. `failures`: unexpected errors, and values that are not encoded back to themselves."""
 
-    tried: int = 0
-    accepted: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
+    input_count: int = 0
+    accepted_count: int = 0
+    refusal_counts: dict[str, int] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
 
 
-def attack(target: Target, times: int, seed: int) -> Iterator[Findings]:
-    """Feed `times` mutated inputs to one decoder; yields the findings so far every thousand."""
+def fuzz_decoder(target: DecoderTarget, times: int, seed: int) -> Iterator[FuzzReport]:
+    """Feed `times` mutated inputs to one decoder; yield the report so far every thousand."""
     dice = random.Random(seed)
-    findings = Findings()
-    for findings.tried in range(1, times + 1):
-        damage = rearranged if target.well_written and dice.random() < 0.7 else mutated
-        data = damage(dice.choice(target.seeds), dice, target.seeds)
+    report = FuzzReport()
+    for report.input_count in range(1, times + 1):
+        mutate = mutate_facts if target.has_fact_lines and dice.random() < 0.7 else mutate_bytes
+        data = mutate(dice.choice(target.seeds), dice, target.seeds)
         try:
             decoded = target.decoder(data)
-            findings.accepted += 1
+            report.accepted_count += 1
             if target.decoder is decode_fact:
-                assert decode_fact(encode_fact(decoded)) == decoded, "what was accepted is not read back the same"  # type: ignore[arg-type]
-        except target.own as error:
-            findings.refused[error.code] = findings.refused.get(error.code, 0) + 1  # type: ignore[attr-defined]
+                assert decode_fact(encode_fact(decoded)) == decoded, "the accepted fact changes when it is encoded and decoded"  # type: ignore[arg-type]
+        except target.expected_errors as error:
+            report.refusal_counts[error.code] = report.refusal_counts.get(error.code, 0) + 1  # type: ignore[attr-defined]
         except Exception as error:
-            findings.wrong.append(f"{type(error).__name__}: {error} for {data[:200]!r}")
-        if findings.tried % 1000 == 0:
-            yield findings
-    yield findings
+            report.failures.append(f"{type(error).__name__}: {error} for {data[:200]!r}")
+        if report.input_count % 1000 == 0:
+            yield report
+    yield report

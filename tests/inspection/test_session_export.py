@@ -16,7 +16,7 @@ from legato.inspection.terminal_safe_text import escape_unprintable
 from legato.stores import MemoryStore
 from legato.testing import handoff
 from tests.inspection.support_desk import PIN, build_desk, run_edited_refund
-from tests.inspection.test_session_pages import build_office
+from tests.inspection.test_session_browser import build_office
 
 
 async def test_json_export_has_everything_but_secrets() -> None:

@@ -1,4 +1,4 @@
-"""A server that does nothing: it reads the request and answers what was recorded, in the same pieces."""
+"""A server that does nothing: it reads the request and sends a recorded answer in the same pieces."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.load.client import BODY, HEADERS
+from tests.load.load_client import BODY, HEADERS
 
 
 @contextmanager
 def serve_bare(emulator: str) -> Iterator[str]:
-    """The bare server, with answers taken from the emulator at this URL; yields its own URL."""
+    """Serve answers that were recorded from the emulator at this URL; yield the bare server's URL."""
     whole = httpx2.post(f"{emulator}/responses", json=BODY, headers=HEADERS).content
     stream = httpx2.post(f"{emulator}/responses", json={**BODY, "stream": True}, headers=HEADERS).content
     pieces = [piece + b"\n\n" for piece in stream.split(b"\n\n") if piece]
@@ -37,15 +37,15 @@ def serve_bare(emulator: str) -> Iterator[str]:
         return StreamingResponse(events(), media_type="text/event-stream")
 
     app = Starlette(routes=[Route("/responses", answer, methods=["POST"])])
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.bind(("127.0.0.1", 0))
-    listening.listen(1024)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1024)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(10)
-        listening.close()
+        listener.close()

@@ -2,7 +2,7 @@
 
     python agents_sdk.py BASE_URL responses|chat
 
-Prints one JSON object: what became of a conversation of three messages, told four ways.
+Prints one JSON object with the results of a conversation of three messages, in each of four memory modes.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def refund_order(order_id: str, cents: int) -> str:
 MESSAGES = ["My order A-17 arrived broken, I want a refund.", "Please look up order A-17 once more.", "Thank you, and refund B-2 too."]
 
 
-def team(model):
+def build_team(model):
     refunds = Agent(
         name="Refunds",
         handoff_description="Refunds broken orders.",
@@ -41,7 +41,7 @@ def team(model):
     return triage
 
 
-async def by_value(start, stream):
+async def run_by_value(start, stream):
     agent, history = start, []
     for message in MESSAGES:
         history.append({"role": "user", "content": message})
@@ -53,7 +53,7 @@ async def by_value(start, stream):
     return {"agent": agent.name, "output": str(result.final_output), "items": len(history)}
 
 
-async def by_chain(start):
+async def run_by_chain(start):
     agent, previous = start, None
     for message in MESSAGES:
         result = await Runner.run(agent, message, previous_response_id=previous, auto_previous_response_id=True)
@@ -61,7 +61,7 @@ async def by_chain(start):
     return {"agent": agent.name, "output": str(result.final_output), "previous": previous}
 
 
-async def by_conversation(client, start):
+async def run_by_conversation(client, start):
     conversation = await client.conversations.create()
     agent = start
     for message in MESSAGES:
@@ -75,12 +75,12 @@ async def main(base_url, api):
     set_tracing_disabled(True)
     client = AsyncOpenAI(base_url=base_url, api_key="sk-peer", max_retries=0)
     kind = OpenAIResponsesModel if api == "responses" else OpenAIChatCompletionsModel
-    start = team(kind(model="gpt-4.1", openai_client=client))
-    told = {"by value": await by_value(start, False), "by value, streamed": await by_value(start, True)}
+    start = build_team(kind(model="gpt-4.1", openai_client=client))
+    results = {"by value": await run_by_value(start, False), "by value, streamed": await run_by_value(start, True)}
     if api == "responses":
-        told["by chain"] = await by_chain(start)
-        told["by conversation"] = await by_conversation(client, start)
-    print(json.dumps(told))
+        results["by chain"] = await run_by_chain(start)
+        results["by conversation"] = await run_by_conversation(client, start)
+    print(json.dumps(results))
 
 
 asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -1,7 +1,7 @@
-"""Other people's clients and gateways against the emulator.
+"""Clients and gateways of other projects against the emulator.
 
-The OpenAI Agents SDK tells a conversation with handoffs and tools, over Responses (by value, streamed, by chain, by conversation) and
-Chat; smg, a gateway that expands chains by itself, stands between the `openai` SDK and the emulator. Nothing may be refused.
+The OpenAI Agents SDK has a conversation with handoffs and tools over Responses (by value, streamed, by chain, by conversation) and over
+Chat. The `openai` SDK has one through smg, a gateway that expands chains itself. The emulator may not refuse a request.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from legato.emulator import Emulator, serve
-from tests.peers.environments import python_of
+from tests.peers.environments import install_python
 
 HERE = Path(__file__).parent
 
 
-def main() -> int:
-    """Run all of it; how many things were wrong."""
-    python = python_of("agents")
-    wrong = 0
+def run_all() -> int:
+    """Run all clients; return the number of problems."""
+    python = install_python("agents")
+    problem_count = 0
     for api in ("responses", "chat"):
-        wrong += judge(f"the Agents SDK over {api}", *agents(python, api))
-    wrong += judge("the openai SDK through smg", *gateway(python))
-    return wrong
+        problem_count += report_problems(f"the Agents SDK over {api}", *run_agents_sdk(python, api))
+    problem_count += report_problems("the openai SDK through smg", *run_gateway_client(python))
+    return problem_count
 
 
-def agents(python: Path, api: str) -> tuple[Emulator, dict[str, object], list[str]]:
-    """The Agents SDK's program, and what is wrong with how it went."""
+def run_agents_sdk(python: Path, api: str) -> tuple[Emulator, dict[str, object], list[str]]:
+    """Run the Agents SDK's program; return the emulator, the program's results, and the problems."""
     with serve() as emulator:
-        told = run(python, "agents_sdk.py", emulator.openai_url, api)
-        wrong = [f"{way}: nobody said anything" for way, end in told.items() if not end.get("output")]
-        handed = [exchange for exchange in emulator.exchanges if "transfer_to_" in str(exchange.reply_body)]
-        worked = [exchange for exchange in emulator.exchanges if "one teapot" in str(exchange.request_body)]
-        if len(handed) < len(told) or len(worked) < len(told):
-            wrong.append(f"{len(handed)} handoffs and {len(worked)} tool outputs in {len(told)} conversations")
-        return emulator, told, wrong
+        results = run_program(python, "agents_sdk.py", emulator.openai_url, api)
+        problems = [f"{mode}: no output" for mode, result in results.items() if not result.get("output")]
+        handoffs = [exchange for exchange in emulator.exchanges if "transfer_to_" in str(exchange.reply_body)]
+        tool_outputs = [exchange for exchange in emulator.exchanges if "one teapot" in str(exchange.request_body)]
+        if len(handoffs) < len(results) or len(tool_outputs) < len(results):
+            problems.append(f"{len(handoffs)} handoffs and {len(tool_outputs)} tool outputs in {len(results)} conversations")
+        return emulator, results, problems
 
 
-def gateway(python: Path) -> tuple[Emulator, dict[str, object], list[str]]:
-    """The same through smg."""
-    with serve() as emulator, smg(python, emulator.url) as url:
-        told = run(python, "through_gateway.py", f"{url}/v1")
-        wrong = [] if told["calls"] and told["text"] else [f"it did not come to its end: {told}"]
-        return emulator, told, wrong
+def run_gateway_client(python: Path) -> tuple[Emulator, dict[str, object], list[str]]:
+    """Run the `openai` SDK's program through smg; return the same."""
+    with serve() as emulator, run_smg(python, emulator.url) as url:
+        results = run_program(python, "gateway_client.py", f"{url}/v1")
+        problems = [] if results["calls"] and results["text"] else [f"the conversation did not end: {results}"]
+        return emulator, results, problems
 
 
 @contextmanager
-def smg(python: Path, worker: str) -> Iterator[str]:
-    """The gateway, in front of the emulator, until the block ends."""
-    port, metrics = free_port(), free_port()
+def run_smg(python: Path, worker: str) -> Iterator[str]:
+    """Run the gateway in front of the emulator until the block ends; yield its URL."""
+    port, metrics = find_free_port(), find_free_port()
     arguments = ["launch", "--backend", "openai", "--worker-urls", worker, "--history-backend", "memory"]
     arguments += ["--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(metrics)]
     process = subprocess.Popen([str(python.parent / "smg"), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -74,23 +74,24 @@ def smg(python: Path, worker: str) -> Iterator[str]:
         process.wait(10)
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
+def find_free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port
 
 
-def run(python: Path, program: str, *arguments: str) -> dict[str, dict[str, object]]:
+def run_program(python: Path, program: str, *arguments: str) -> dict[str, dict[str, object]]:
     done = subprocess.run([str(python), str(HERE / program), *arguments], capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise SystemExit(f"{program} failed:\n{done.stderr[-3000:]}")
-    told: dict[str, dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    results: dict[str, dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+    return results
 
 
-def judge(title: str, emulator: Emulator, told: object, wrong: list[str]) -> int:
+def report_problems(title: str, emulator: Emulator, results: object, problems: list[str]) -> int:
+    """Print the problems, including refused requests; return their number."""
     refused = [exchange for exchange in emulator.exchanges if exchange.is_model_request and exchange.status >= 400]
-    wrong += [f"refused: {exchange} {exchange.violations}" for exchange in refused]
-    print(f"{title}: {emulator.summary()}; {'; '.join(wrong) if wrong else 'all accepted'}")
-    return len(wrong)
+    problems += [f"refused: {exchange} {exchange.violations}" for exchange in refused]
+    print(f"{title}: {emulator.summary()}; {'; '.join(problems) if problems else 'all accepted'}")
+    return len(problems)

@@ -1,4 +1,4 @@
-"""The environments of other people's clients: one for each set of packages, made anew when their versions change."""
+"""The environments of the clients: one for each set of packages, installed again when their versions change."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[2] / ".venv-peers"
 """`make clean` removes it."""
 
-PYTHON = {
+PYTHON_PACKAGES = {
     "agents": ["openai-agents==0.24.0", "openai==3.51.0", "smg==1.13.0"],
     "langchain": ["langchain-openai==1.7.3", "openai==3.51.0"],
     "pydantic-ai": ["pydantic-ai-slim[openai]==2.68.0", "openai==3.51.0"],
     "litellm": ["litellm==1.106.2", "mcp==2.3.0"],
 }
-"""The packages of each environment. They are apart, for they do not agree on versions of what they need."""
+"""The packages of each environment. They need different versions of their dependencies, so each has its own."""
 
-NPM = ["openai@7.55.0", "ai@7.0.173", "@ai-sdk/openai@4.0.118", "zod@4.6.7"]
+NPM_PACKAGES = ["openai@7.55.0", "ai@7.0.173", "@ai-sdk/openai@4.0.118", "zod@4.6.7"]
 NPM_MISSING = "make peers needs node and npm, for clients from npm: install Node.js 20 or newer (or ARGS='--without-npm')"
 
 
-def set_up(names: Iterable[str]) -> None:
-    """Make sure of all environments before anything runs; npm first, for it may be missing."""
+def install_environments(names: Iterable[str]) -> None:
+    """Install all environments before any client runs; npm first, because it may be missing."""
     for name in sorted(names, key=lambda name: (name != "npm", name)):
         if name == "npm":
-            npm_folder()
+            install_npm()
         else:
-            python_of(name)
+            install_python(name)
 
 
-def python_of(name: str) -> Path:
-    """The interpreter of an environment, which is set up if it is not there."""
-    folder, packages = FOLDER / name, PYTHON[name]
+def install_python(name: str) -> Path:
+    """Return the interpreter of an environment, which is installed if it is not current."""
+    folder, packages = FOLDER / name, PYTHON_PACKAGES[name]
     python, stamp = folder / "bin" / "python", folder / "packages"
     if not _is_current(stamp, packages):
         print(f"installing {', '.join(packages)} ...", flush=True)
@@ -45,17 +45,17 @@ def python_of(name: str) -> Path:
     return python
 
 
-def npm_folder() -> Path:
-    """The folder with the packages from npm, which are installed if they are not there."""
+def install_npm() -> Path:
+    """Return the folder with the packages from npm, which are installed if they are not current."""
     folder, stamp = FOLDER / "npm", FOLDER / "npm" / "packages"
     if not shutil.which("node") or not shutil.which("npm"):
         raise SystemExit(NPM_MISSING)
-    if not _is_current(stamp, NPM):
-        print(f"installing {', '.join(NPM)} ...", flush=True)
+    if not _is_current(stamp, NPM_PACKAGES):
+        print(f"installing {', '.join(NPM_PACKAGES)} ...", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        _run(["npm", "install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), *NPM])
-        stamp.write_text("\n".join(NPM))
+        _run(["npm", "install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), *NPM_PACKAGES])
+        stamp.write_text("\n".join(NPM_PACKAGES))
     return folder
 
 

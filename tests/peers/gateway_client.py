@@ -1,8 +1,8 @@
-"""A conversation through a gateway that keeps the chain itself. It runs in an environment that has no Legato.
+"""A conversation through a gateway that stores the chain itself. It runs in an environment that has no Legato.
 
-    python through_gateway.py GATEWAY_URL
+    python gateway_client.py GATEWAY_URL
 
-Prints one JSON object with what came back.
+Prints one JSON object with the results.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Clients that nobody here wrote against a served workflow: a table with a row for each client and API, and a column for each use of it.
+"""Clients of other projects against a served workflow: a table with a row for each client and API, and a column for each use of it.
 
-A cell passes if the client saw what it must see, and the ledger has each message once. `CANNOT` says where a client has no such use at all.
+A cell passes if the client's report is as expected, and the ledger has each message once. `IMPOSSIBLE` lists what a client cannot do.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import httpx2
 
 from legato.server import Server, serve
 from legato.stores import MemoryStore
-from tests.peers.desk import COLUMNS, Expectation, workflow_name, workflows
-from tests.peers.environments import FOLDER, npm_folder, python_of
+from tests.peers.desk import EXPECTATIONS, Expectation, build_workflows, workflow_name
+from tests.peers.environments import FOLDER, install_npm, install_python
 
 PROGRAMS = Path(__file__).parent / "clients"
 PAGE = Path(__file__).parents[2] / "docs" / "openai-endpoint.md"
-BEGIN, END = "<!-- clients: written by make peers ARGS=--write -->", "<!-- end of clients -->"
-LONGEST_CELL_S = 180
+BEGIN_MARKER, END_MARKER = "<!-- clients: written by make peers ARGS=--write -->", "<!-- end of clients -->"
+PROGRAM_TIMEOUT_S = 180
 
 
 class Row(NamedTuple):
-    """One client over one of the APIs. `environment`: whose interpreter runs it; "npm" for Node."""
+    """One client over one of the APIs. `environment`: the environment whose interpreter runs it; "npm" for Node."""
 
     name: str
     program: str
@@ -48,18 +48,18 @@ ROWS = [
     for api, title in (("responses", "Responses"), ("chat", "Chat"))
 ]
 
-CANNOT: dict[tuple[str, str], str] = {
+IMPOSSIBLE: dict[tuple[str, str], str] = {
     **{(row.name, "previous id"): "the API has no ids of responses" for row in ROWS if row.api == "chat"},
     **{(row.name, "conversation"): "the API has no conversations" for row in ROWS if row.api == "chat"},
     **{(row.name, "approval"): "the API has no approvals" for row in ROWS if row.api == "chat"},
     ("OpenAI Agents SDK, Responses", "approval"): "the client answers only MCP servers that it declares as tools of its own",
     ("Pydantic AI, Responses", "approval"): "the client has no approvals of calls that run at the provider",
 }
-"""Why a client cannot do something at all: nothing that a server could change."""
+"""The cells that no server could make work, each with the reason."""
 
 
 class Cell(NamedTuple):
-    """What became of one column of one row: `problem` is empty if all was as it must be."""
+    """The result of one column of one row: `problem` is empty if the cell passes."""
 
     row: Row
     column: str
@@ -68,63 +68,63 @@ class Cell(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The cell as the table has it."""
-        if reason := CANNOT.get((self.row.name, self.column)):
+        """The text of the cell in the table."""
+        if reason := IMPOSSIBLE.get((self.row.name, self.column)):
             return reason
         return "**fails**" if self.problem else "yes"
 
 
 def run_rows(rows: Sequence[Row]) -> Iterator[Cell]:
-    """Every cell of these rows, as soon as it is known."""
+    """Yield every cell of these rows, as soon as it is known."""
     for row in rows:
-        with serve(workflows(), store=MemoryStore(), grace=2.0) as server:
+        with serve(build_workflows(), store=MemoryStore(), grace=2.0) as server:
             yield from _run_row(row, server)
 
 
 def _run_row(row: Row, server: Server) -> Iterator[Cell]:
     found = _run_program(row, server)
-    for column, expected in COLUMNS.items():
-        if (row.name, column) in CANNOT:
-            yield Cell(row, column, "it can do what is said to be impossible" if column in found else "")
+    for column, expected in EXPECTATIONS.items():
+        if (row.name, column) in IMPOSSIBLE:
+            yield Cell(row, column, "the client can do this, although IMPOSSIBLE says that it cannot" if column in found else "")
         elif column not in found:
-            yield Cell(row, column, "the program says nothing of it", found.get("", {}).get("failed", ""))
+            yield Cell(row, column, "the program did not report on it", found.get("", {}).get("failed", ""))
         elif "failed" in found[column]:
             yield Cell(row, column, found[column]["failed"], found[column]["traceback"])
         else:
-            problems = [*list_wrong_sights(column, expected, found[column]["saw"]), *list_wrong_facts(server, column, expected)]
+            problems = [*find_report_problems(column, expected, found[column]["report"]), *find_ledger_problems(server, column, expected)]
             yield Cell(row, column, "; ".join(problems))
 
 
 def _run_program(row: Row, server: Server) -> dict[str, Any]:
-    """What the program says of each column; under the empty name, why it said no more."""
+    """Run a client's program; return its report on each column, and under the empty name the error that ended it."""
     if row.environment == "npm":
-        folder = npm_folder()
-        for name in (row.program, "reporting.mjs"):  # a program finds its packages beside itself
+        folder = install_npm()
+        for name in (row.program, "column_report.mjs"):  # Node looks for packages beside the program
             shutil.copy(PROGRAMS / name, folder / name)
         command = ["node", str(folder / row.program)]
     else:
-        command = [str(python_of(row.environment)), str(PROGRAMS / row.program)]
+        command = [str(install_python(row.environment)), str(PROGRAMS / row.program)]
     command += [f"{server.url}/v1", server.token, row.api]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_CELL_S, check=False, cwd=FOLDER)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S, check=False, cwd=FOLDER)
         output, errors = done.stdout, done.stderr
     except subprocess.TimeoutExpired as late:
-        output, errors = (late.stdout or b"").decode(), f"not over after {LONGEST_CELL_S} s"
+        output, errors = (late.stdout or b"").decode(), f"still running after {PROGRAM_TIMEOUT_S} s"
     lines = [json.loads(line) for line in output.splitlines() if line.startswith('{"column"')]
     return {line["column"]: line for line in lines} | {"": {"failed": errors[-2000:]}}
 
 
-def list_wrong_sights(column: str, expected: Expectation, saw: dict[str, Any]) -> Iterator[str]:
-    """What the client saw otherwise than it must."""
-    for name, value in expected.saw.items():
-        if saw.get(name) != value:
-            yield f"saw {name} {saw.get(name)!r} instead of {value!r}"
-    if column == "streamed" and (len(saw["pieces"]) < 2 or "".join(saw["pieces"]) != expected.saw["texts"][0]):
-        yield f"the pieces of the stream are {saw['pieces']!r}"
+def find_report_problems(column: str, expected: Expectation, report: dict[str, Any]) -> Iterator[str]:
+    """Yield the differences between a client's report and the expected report."""
+    for name, value in expected.client_report.items():
+        if report.get(name) != value:
+            yield f"reported {name} {report.get(name)!r} instead of {value!r}"
+    if column == "streamed" and (len(report["pieces"]) < 2 or "".join(report["pieces"]) != expected.client_report["texts"][0]):
+        yield f"the pieces of the stream are {report['pieces']!r}"
 
 
-def list_wrong_facts(server: Server, column: str, expected: Expectation) -> Iterator[str]:
-    """What is wrong in the ledger: there is one session of the column, with each message, reply, approval and output once."""
+def find_ledger_problems(server: Server, column: str, expected: Expectation) -> Iterator[str]:
+    """Yield the problems in the ledger: the column must have one session, with each message, reply, approval and output once."""
     headers = {"authorization": f"Bearer {server.token}"}
     with httpx2.Client(base_url=server.url, headers=headers) as http:
         sessions = http.get("/api/sessions", params={"workflow": workflow_name(column)}).json()["sessions"]
@@ -132,36 +132,36 @@ def list_wrong_facts(server: Server, column: str, expected: Expectation) -> Iter
             yield f"{len(sessions)} sessions instead of one"
             return
         facts = http.get(f"/api/sessions/{sessions[0]['id']}/facts").json()["facts"]
-    said = [fact["content"] for fact in facts if fact["fact"] == "message_received"]
-    if said != expected.said:
-        yield f"the ledger has {said!r} as said, instead of {expected.said!r}"
-    counted = {
+    messages = [fact["content"] for fact in facts if fact["fact"] == "message_received"]
+    if messages != expected.messages:
+        yield f"the ledger has the messages {messages!r} instead of {expected.messages!r}"
+    counts = {
         "replies": (len([fact for fact in facts if fact["fact"] == "model_replied"]), expected.replies),
-        "approvals": (len([fact for fact in facts if fact["fact"] == "decided" and fact["verdict"] == "approve"]), expected.approved),
+        "approvals": (len([fact for fact in facts if fact["fact"] == "decided" and fact["verdict"] == "approve"]), expected.approvals),
         "outputs": (len([fact for fact in facts if _is_output(fact)]), expected.outputs),
     }
-    for name, (count, wanted) in counted.items():
-        if count != wanted:
-            yield f"the ledger has {count} {name} instead of {wanted}"
+    for name, (count, expected_count) in counts.items():
+        if count != expected_count:
+            yield f"the ledger has {count} {name} instead of {expected_count}"
 
 
 def _is_output(fact: dict[str, Any]) -> bool:
-    """Tell whether a fact is the output of a call: of a tool that ran, or of one whose result came from the client."""
+    """Return True if a fact is the output of a call: a tool ran, or the client sent its result."""
     return fact["fact"] == "call_returned" or (fact["fact"] == "decided" and fact["verdict"] == "answer")
 
 
 def draw_table(cells: Sequence[Cell]) -> str:
-    """The table as Markdown."""
+    """Render the table as Markdown."""
     by_row: dict[str, dict[str, Cell]] = {}
     for cell in cells:
         by_row.setdefault(cell.row.name, {})[cell.column] = cell
-    lines = [f"| client | {' | '.join(COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
-    lines += [f"| {name} | {' | '.join(found[column].text for column in COLUMNS)} |" for name, found in by_row.items()]
+    lines = [f"| client | {' | '.join(EXPECTATIONS)} |", "|---|" + "---|" * len(EXPECTATIONS)]
+    lines += [f"| {name} | {' | '.join(found[column].text for column in EXPECTATIONS)} |" for name, found in by_row.items()]
     return "\n".join(lines)
 
 
 def write_table(cells: Sequence[Cell], page: Path = PAGE) -> None:
     """Put the table into the page, between its markers."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n{draw_table(cells)}\n{END}{after}")
+    before, _, rest = page.read_text().partition(BEGIN_MARKER)
+    _, _, after = rest.partition(END_MARKER)
+    page.write_text(f"{before}{BEGIN_MARKER}\n{draw_table(cells)}\n{END_MARKER}{after}")

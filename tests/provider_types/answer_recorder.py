@@ -1,6 +1,6 @@
-"""Keeps every answer that an emulator or a server of this process sends, so that its type can be checked when the test is over.
+"""A recorder of the answers of emulators and servers in this process. Their types are checked after each test.
 
-The applications are wrapped where they are put together; nothing in them is replaced. Servers in processes of their own are not seen.
+The applications are wrapped when they are created; nothing in them is replaced. Answers of servers in other processes are not recorded.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from typing import Any, Literal
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_ANSWERS = 300
-"""How many answers of one test are looked at. Tests with thousands send the same kinds again and again."""
+MAX_CHECKED_ANSWERS = 300
+"""The number of answers of one test that are checked. Tests with thousands of answers repeat the same kinds."""
 
-KEPT: list[Any] = []
-"""The answers since they were last looked at."""
+RECORDED_ANSWERS: list[Any] = []
+"""The answers since the last check."""
 
-_OVER_HTTP: ContextVar[bool] = ContextVar("_OVER_HTTP", default=False)
-PATHS = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
+_IS_OVER_HTTP: ContextVar[bool] = ContextVar("_OVER_HTTP", default=False)
+API_PATHS = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
 
 
-class Recording:
-    """An application whose answers are kept."""
+class RecordingApp:
+    """A wrapper of an application that records its answers."""
 
     def __init__(self, app: ASGIApp, sender: Literal["emulator", "server"]) -> None:
         self._app = app
         self._sender = sender
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application does."""
+        """Call the application, and record its answer."""
         if scope["type"] != "http" or not scope["path"].startswith(("/v1/", "/openai/")):
             await self._app(scope, receive, send)
             return
-        answer = [self._sender, scope["method"], scope["path"], _headers(scope["headers"]), 0, {}, b"", False]
+        answer = [self._sender, scope["method"], scope["path"], _decode_headers(scope["headers"]), 0, {}, b"", False]
         parts: list[bytes] = []
 
-        async def keep(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             if message["type"] == "http.response.start":
-                answer[4:6] = message["status"], _headers(message.get("headers", ()))
+                answer[4:6] = message["status"], _decode_headers(message.get("headers", ()))
             else:
                 parts.append(message.get("body", b""))
                 answer[6:8] = b"", not message.get("more_body", False)
             await send(message)
 
-        KEPT.append((answer, parts))
-        token = _OVER_HTTP.set(True)
+        RECORDED_ANSWERS.append((answer, parts))
+        token = _IS_OVER_HTTP.set(True)
         try:
-            await self._app(scope, receive, keep)
+            await self._app(scope, receive, send_and_record)
         finally:
-            _OVER_HTTP.reset(token)
+            _IS_OVER_HTTP.reset(token)
 
 
-def install() -> None:
-    """Keep the answers of all emulators and servers that are started from now on."""
+def install_recorder() -> None:
+    """Record the answers of all emulators and servers that are started from now on."""
     import legato.emulator.server
     import legato.server.server_runner
     from legato.emulator.anthropic.adapter import AnthropicAdapter
@@ -66,72 +66,72 @@ def install() -> None:
 
     make_emulator, make_server = legato.emulator.server.make_app, legato.server.server_runner.make_app
 
-    def make_recorded_emulator(*given: Any, **named: Any) -> Any:
-        app = make_emulator(*given, **named)
-        app.asgi = Recording(app.asgi, "emulator")
+    def make_recorded_emulator(*arguments: Any, **options: Any) -> Any:
+        app = make_emulator(*arguments, **options)
+        app.asgi = RecordingApp(app.asgi, "emulator")
         return app
 
-    def make_recorded_server(*given: Any, **named: Any) -> Any:
-        return Recording(make_server(*given, **named), "server")
+    def make_recorded_server(*arguments: Any, **options: Any) -> Any:
+        return RecordingApp(make_server(*arguments, **options), "server")
 
     for adapter in (ResponsesAdapter, ChatAdapter, AnthropicAdapter):
         for method in ("make_reply", "reply_to_violations", "reply_to_failure"):
-            setattr(adapter, method, _recorded(getattr(adapter, method)))
+            setattr(adapter, method, _record_replies(getattr(adapter, method)))
     legato.emulator.server.make_app = make_recorded_emulator  # type: ignore[assignment]
     legato.server.server_runner.make_app = make_recorded_server  # type: ignore[assignment]
 
 
-def _recorded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a dialect that answers; what it answers without HTTP is kept as HTTP would have it."""
+def _record_replies(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method of an adapter that makes replies. A reply that is made without HTTP is recorded as HTTP would send it."""
 
     @wraps(method)
-    def answer(dialect: Any, ask: Any, *given: Any, **named: Any) -> Any:
-        answered = method(dialect, ask, *given, **named)
-        if not _OVER_HTTP.get():
-            status = getattr(answered, "status", 200)
-            emulator_error = {"x-legato-error": "1"} if getattr(given[0] if given else None, "kind", "") == "emulator" else {}
+    def record_reply(adapter: Any, request: Any, *arguments: Any, **options: Any) -> Any:
+        reply = method(adapter, request, *arguments, **options)
+        if not _IS_OVER_HTTP.get():
+            status = getattr(reply, "status", 200)
+            emulator_error = {"x-legato-error": "1"} if getattr(arguments[0] if arguments else None, "kind", "") == "emulator" else {}
             headers = {"content-type": "application/json", **emulator_error}
-            path = ("/openai/v1" if ask.is_azure else "") + PATHS[ask.api].removeprefix("/v1" if ask.is_azure else "")
-            about = ["emulator", "POST", path, dict(ask.headers), status]
-            KEPT.append(([*about, headers, b"", True], [msgspec.json.encode(answered.body)]))
-            if events := getattr(answered, "events", ()):
+            path = ("/openai/v1" if request.is_azure else "") + API_PATHS[request.api].removeprefix("/v1" if request.is_azure else "")
+            head = ["emulator", "POST", path, dict(request.headers), status]
+            RECORDED_ANSWERS.append(([*head, headers, b"", True], [msgspec.json.encode(reply.body)]))
+            if events := getattr(reply, "events", ()):
                 stream = [event.encode() for event in events]
-                KEPT.append(([*about, {"content-type": "text/event-stream"}, b"", True], stream))
-        return answered
+                RECORDED_ANSWERS.append(([*head, {"content-type": "text/event-stream"}, b"", True], stream))
+        return reply
 
-    return answer
+    return record_reply
 
 
 def take_findings(echoes: bool = True) -> list[str]:
-    """What is wrong with the answers that were kept, and not known; they are kept no longer.
+    """Check the recorded answers and forget them; return the findings that are not known differences.
 
-    `echoes`: look also at what is sent back as the request had it. Random requests have more there than any rule looks at.
+    `echoes`: check also the members that an answer repeats from its request. Random requests have members there that no rule checks.
     """
-    if not KEPT:
+    if not RECORDED_ANSWERS:
         return []
-    from tests.provider_types.answers import SentAnswer, findings_in
+    from tests.provider_types.answer_types import SentAnswer, find_type_errors
     from tests.provider_types.known_differences import is_echo, is_known
 
-    kept, KEPT[:] = KEPT[:MOST_ANSWERS], []
+    answers, RECORDED_ANSWERS[:] = RECORDED_ANSWERS[:MAX_CHECKED_ANSWERS], []
     found: dict[str, None] = {}
-    for answer, parts in kept:
+    for answer, parts in answers:
         answer[6] = b"".join(parts)
-        for finding in findings_in(SentAnswer(*answer), description()):
+        for finding in find_type_errors(SentAnswer(*answer), read_description()):
             if not is_known(finding.source, str(finding)) and (echoes or not is_echo(str(finding))):
                 found[str(finding)] = None
     return list(found)
 
 
 @cache
-def description() -> Any:
-    """OpenAI's description of its API, if the variable OPENAPI names the file."""
+def read_description() -> Any:
+    """Return OpenAI's description of its API, if the variable OPENAPI names the file."""
     path = os.environ.get("OPENAPI", "")
     if not path:
         return None
-    from tests.provider_types.openapi_types import Description
+    from tests.provider_types.openapi_types import OpenAPIDescription
 
-    return Description(Path(path))
+    return OpenAPIDescription(Path(path))
 
 
-def _headers(raw: Any) -> dict[str, str]:
+def _decode_headers(raw: Any) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in raw}

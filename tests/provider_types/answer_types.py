@@ -1,6 +1,6 @@
-"""Names the type of each answer that the emulator and the server send: by path, method and status, in the SDK and in OpenAI's description.
+"""The types of the answers of the emulator and the server, by path, method and status: in the SDKs and in OpenAI's description.
 
-Imported when a test has sent something: the SDKs take seconds to import.
+Imported after a test has sent an answer, because the SDKs take seconds to import.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from openai.types.conversations import Conversation, ConversationDeletedResource
 from openai.types.responses import Response, ResponseItemList, ResponseStreamEvent
 from typing_extensions import TypedDict
 
-from tests.provider_types.sdk_types import Difference, compare
+from tests.provider_types.sdk_types import Difference, find_differences
 
 
 class OpenAIError(TypedDict):
@@ -35,7 +35,7 @@ class OpenAIModels(TypedDict):
 
 
 class DeletedResponse(TypedDict):
-    """The answer to the deletion of a response, of which the SDK has no type."""
+    """The answer to the deletion of a response, for which the SDK has no type."""
 
     id: str
     object: Literal["response"]
@@ -52,27 +52,27 @@ class AnthropicModels(TypedDict):
 
 
 class AnswerType(NamedTuple):
-    """What one kind of answer is: in the SDK, and under which name in OpenAI's description (empty: not there)."""
+    """The type of one kind of answer in the SDK, and its name in OpenAI's description (empty: not described)."""
 
     annotation: Any
-    schema: str = ""
+    schema_name: str = ""
 
 
 class SentAnswer(NamedTuple):
-    """One answer as it left a server."""
+    """One answer as a server sent it."""
 
     sender: Literal["emulator", "server"]
     method: str
     path: str
-    headers: dict[str, str]  # of the request
+    request_headers: dict[str, str]
     status: int
-    answered: dict[str, str]  # the headers of the answer
+    response_headers: dict[str, str]
     body: bytes
-    whole: bool
+    is_complete: bool
 
 
 OPENAI_ERROR = AnswerType(OpenAIError, "ErrorResponse")
-OPENAI: list[tuple[str, str, AnswerType]] = [
+OPENAI_ANSWERS: list[tuple[str, str, AnswerType]] = [
     ("POST", r"/responses", AnswerType(Response, "Response")),
     ("GET", r"/responses/[^/]+", AnswerType(Response, "Response")),
     ("DELETE", r"/responses/[^/]+", AnswerType(DeletedResponse)),
@@ -91,21 +91,21 @@ OPENAI: list[tuple[str, str, AnswerType]] = [
     ("GET", r"/models", AnswerType(OpenAIModels, "ListModelsResponse")),
     ("GET", r"/models/.+", AnswerType(Model, "Model")),
 ]
-ANTHROPIC: list[tuple[str, str, AnswerType]] = [
+ANTHROPIC_ANSWERS: list[tuple[str, str, AnswerType]] = [
     ("POST", r"/v1/messages", AnswerType(claude.Message)),
     ("POST", r"/v1/messages/count_tokens", AnswerType(claude.MessageTokensCount)),
     ("GET", r"/v1/models", AnswerType(AnthropicModels)),
     ("GET", r"/v1/models/.+", AnswerType(claude.ModelInfo)),
 ]
-EVENTS = {
+EVENT_TYPES = {
     "Response": AnswerType(ResponseStreamEvent, "ResponseStreamEvent"),
     "ChatCompletion": AnswerType(ChatCompletionChunk, "CreateChatCompletionStreamResponse"),
     "Message": AnswerType(claude.RawMessageStreamEvent),
 }
 
 
-class Finding(NamedTuple):
-    """A difference in an answer, and what it was compared with."""
+class TypeFinding(NamedTuple):
+    """A difference between an answer and its type, and the source of that type."""
 
     source: Literal["sdk", "description"]
     answer: str  # "POST /v1/responses 200 response.completed"
@@ -115,57 +115,59 @@ class Finding(NamedTuple):
         return f"{self.answer}: {self.difference} (by the {self.source})"
 
 
-def findings_in(sent: SentAnswer, description: Any = None) -> list[Finding]:
-    """Everything in an answer that its types do not have; `description`: OpenAI's, if there is one to compare with."""
-    found = answer_type(sent)
-    if found is None:
+def find_type_errors(sent: SentAnswer, description: Any = None) -> list[TypeFinding]:
+    """Return all differences of an answer from its types. `description`: OpenAI's, if there is a copy of it."""
+    type = find_answer_type(sent)
+    if type is None:
         return []
     title = f"{sent.method} {sent.path} {sent.status}"
-    if sent.answered.get("content-type", "").startswith("text/event-stream"):
-        events = EVENTS[found.annotation.__name__.removeprefix("Beta")]
-        if found.annotation is claude_beta.BetaMessage:
+    if sent.response_headers.get("content-type", "").startswith("text/event-stream"):
+        events = EVENT_TYPES[type.annotation.__name__.removeprefix("Beta")]
+        if type.annotation is claude_beta.BetaMessage:
             events = AnswerType(claude_beta.BetaRawMessageStreamEvent)
-        values = [(f"{title} {value.get('type', 'chunk')}", value, _type_in_stream(value, events)) for value in _stream(sent.body)]
-    elif sent.whole and sent.answered.get("content-type", "").startswith("application/json"):
-        values = [(title, json.loads(sent.body), found)]
-    else:  # the connection was broken on purpose; or it is text that no provider sends: two lengths, a foreign host
+        values = [(f"{title} {value.get('type', 'chunk')}", value, _find_event_type(value, events)) for value in _decode_events(sent.body)]
+    elif sent.is_complete and sent.response_headers.get("content-type", "").startswith("application/json"):
+        values = [(title, json.loads(sent.body), type)]
+    else:  # the connection was closed on purpose, or the text comes from the HTTP server: two lengths, a foreign host
         return []
-    findings = [Finding("sdk", name, each) for name, value, kind in values for each in compare(value, kind.annotation)]
+    findings = [TypeFinding("sdk", name, each) for name, value, kind in values for each in find_differences(value, kind.annotation)]
     if description is not None:
-        described = [(name, value, kind.schema) for name, value, kind in values if kind.schema]
-        findings += [Finding("description", name, each) for name, value, schema in described for each in description.compare(value, schema)]
+        described = [(name, value, kind.schema_name) for name, value, kind in values if kind.schema_name]
+        findings += [
+            TypeFinding("description", name, each) for name, value, schema in described for each in description.compare(value, schema)
+        ]
     return findings
 
 
-def answer_type(sent: SentAnswer) -> AnswerType | None:
-    """The type of an answer; None for what no provider sends."""
+def find_answer_type(sent: SentAnswer) -> AnswerType | None:
+    """Return the type of an answer; None if no provider sends such an answer."""
     path = sent.path
-    if path.startswith("/_emulator") or "x-legato-error" in sent.answered or not path.startswith(("/v1/", "/openai/")):
+    if path.startswith("/_emulator") or "x-legato-error" in sent.response_headers or not path.startswith(("/v1/", "/openai/")):
         return None
-    named = "anthropic-version" in sent.headers and not re.match(r"(/openai)?/v1/(responses|chat|conversations)\b", path)
-    anthropic = path.startswith("/v1/messages") or named
+    has_version = "anthropic-version" in sent.request_headers and not re.match(r"(/openai)?/v1/(responses|chat|conversations)\b", path)
+    anthropic = path.startswith("/v1/messages") or has_version
     if sent.status >= 400:
         return AnswerType(claude.ErrorResponse) if anthropic else OPENAI_ERROR
     if anthropic:
-        found = _found(ANTHROPIC, sent.method, path)
-        uses_beta = found is not None and found.annotation is claude.Message and "anthropic-beta" in sent.headers
+        found = _look_up_type(ANTHROPIC_ANSWERS, sent.method, path)
+        uses_beta = found is not None and found.annotation is claude.Message and "anthropic-beta" in sent.request_headers
         return AnswerType(claude_beta.BetaMessage) if uses_beta else found
-    return _found(OPENAI, sent.method, re.sub(r"^(/openai)?(/v1|/deployments/[^/]+)?", "", path))
+    return _look_up_type(OPENAI_ANSWERS, sent.method, re.sub(r"^(/openai)?(/v1|/deployments/[^/]+)?", "", path))
 
 
-def _found(table: list[tuple[str, str, AnswerType]], method: str, path: str) -> AnswerType | None:
+def _look_up_type(table: list[tuple[str, str, AnswerType]], method: str, path: str) -> AnswerType | None:
     return next((kind for known, pattern, kind in table if known == method and re.fullmatch(pattern, path)), None)
 
 
-def _type_in_stream(value: dict[str, Any], events: AnswerType) -> AnswerType:
-    """The type of an event: a stream may end with an error that is no event of the API."""
-    if events.schema == "ResponseStreamEvent" or "error" not in value:
+def _find_event_type(value: dict[str, Any], events: AnswerType) -> AnswerType:
+    """Return the type of an event. A stream may end with an error that is no event of the API."""
+    if events.schema_name == "ResponseStreamEvent" or "error" not in value:
         return events
     return AnswerType(claude.ErrorResponse) if value.get("type") == "error" else OPENAI_ERROR
 
 
-def _stream(body: bytes) -> Iterator[dict[str, Any]]:
-    """The data of the events that arrived whole."""
+def _decode_events(body: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the data of the events that arrived whole."""
     *whole, _ = body.decode(errors="replace").split("\n\n")
     for event in whole:
         data = "\n".join(line.removeprefix("data:").lstrip() for line in event.split("\n") if line.startswith("data:"))

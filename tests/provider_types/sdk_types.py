@@ -1,7 +1,7 @@
-"""Checks a JSON value against a type of an SDK, more strictly than the SDK does: nothing missing, nothing unknown, nothing converted.
+"""A check of JSON values against the types of an SDK, stricter than the SDK: nothing missing, nothing unknown, nothing converted.
 
-The SDKs' models take any object and convert nothing, so that old clients survive new servers. Here each member must be declared, each
-declared member without a default must be there, and a number is not a string.
+The SDKs' models accept any object and convert nothing, so that old clients survive new servers. Here each member must be declared, each
+declared member without a default must exist, and a number is not a string.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
-TAGS = ("type", "object", "role")
-"""Members that tell the variants of a union apart."""
+TAG_NAMES = ("type", "object", "role")
+"""Members that distinguish the variants of a union."""
 
 
 class Difference(NamedTuple):
-    """One way in which a value does not have its type: where, and what is wrong there."""
+    """One difference between a value and its type: the path, and the problem."""
 
     path: str
     problem: str
@@ -37,93 +37,95 @@ class Member(NamedTuple):
     required: bool
 
 
-def compare(value: Any, annotation: Any, path: str = "") -> list[Difference]:
-    """All differences between a JSON value and a type; none if it has it exactly."""
-    return list(_compare(value, annotation, path))
+def find_differences(value: Any, annotation: Any, path: str = "") -> list[Difference]:
+    """Return all differences between a JSON value and a type."""
+    return list(_find_differences(value, annotation, path))
 
 
-def _compare(value: Any, annotation: Any, path: str) -> Iterator[Difference]:
-    annotation = _bare(annotation)
+def _find_differences(value: Any, annotation: Any, path: str) -> Iterator[Difference]:
+    annotation = _unwrap_annotation(annotation)
     if annotation is Any or annotation is object:
         return
     origin = get_origin(annotation)
     if origin is Union or origin is types.UnionType:
-        yield from _closest(value, _variants(annotation), path)
+        yield from _compare_with_closest_variant(value, _list_variants(annotation), path)
     elif origin is Literal:
         if not any(value == allowed and type(value) is type(allowed) for allowed in get_args(annotation)):
-            yield Difference(path, f"{_shown(value)} is none of {', '.join(map(repr, get_args(annotation)))}")
+            yield Difference(path, f"{_render_value(value)} is none of {', '.join(map(repr, get_args(annotation)))}")
     elif origin in (list, typing.Iterable) or annotation is list:
         if not isinstance(value, list):
-            yield Difference(path, f"{_shown(value)} is no list")
+            yield Difference(path, f"{_render_value(value)} is no list")
             return
         inner = get_args(annotation)[0] if get_args(annotation) else Any
         for index, each in enumerate(value):
-            yield from _compare(each, inner, f"{path}[{index}]")
+            yield from _find_differences(each, inner, f"{path}[{index}]")
     elif origin is dict or annotation is dict:
         if not isinstance(value, dict):
-            yield Difference(path, f"{_shown(value)} is no object")
+            yield Difference(path, f"{_render_value(value)} is no object")
             return
         inner = get_args(annotation)[1] if get_args(annotation) else Any
         for name, each in value.items():
-            yield from _compare(each, inner, f"{path}.{name}")
+            yield from _find_differences(each, inner, f"{path}.{name}")
     elif _is_object(annotation if origin is None else origin):
-        yield from _compare_members(value, annotation, path)
+        yield from _find_member_differences(value, annotation, path)
     elif not _is_scalar(value, annotation):
-        yield Difference(path, f"{_shown(value)} is no {getattr(annotation, '__name__', annotation)}")
+        yield Difference(path, f"{_render_value(value)} is no {getattr(annotation, '__name__', annotation)}")
 
 
-def _compare_members(value: Any, annotation: Any, path: str) -> Iterator[Difference]:
+def _find_member_differences(value: Any, annotation: Any, path: str) -> Iterator[Difference]:
     if not isinstance(value, dict):
-        yield Difference(path, f"{_shown(value)} is no object")
+        yield Difference(path, f"{_render_value(value)} is no object")
         return
-    members = members_of(annotation)
+    members = list_members(annotation)
     for name, member in members.items():
         if name in value:
-            yield from _compare(value[name], member.annotation, f"{path}.{name}".lstrip("."))
+            yield from _find_differences(value[name], member.annotation, f"{path}.{name}".lstrip("."))
         elif member.required:
             yield Difference(f"{path}.{name}".lstrip("."), f"missing in {getattr(annotation, '__name__', annotation)}")
     for name in value.keys() - members.keys():
         yield Difference(f"{path}.{name}".lstrip("."), f"unknown to {getattr(annotation, '__name__', annotation)}")
 
 
-def _variants(annotation: Any) -> tuple[Any, ...]:
-    """The types that a union allows, with those of unions in it."""
-    annotation = _bare(annotation)
+def _list_variants(annotation: Any) -> tuple[Any, ...]:
+    """Return the types that a union allows, including those of nested unions."""
+    annotation = _unwrap_annotation(annotation)
     if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(inner for each in get_args(annotation) for inner in _variants(each))
+        return tuple(inner for each in get_args(annotation) for inner in _list_variants(each))
     return (annotation,)
 
 
-def _closest(value: Any, variants: tuple[Any, ...], path: str) -> list[Difference]:
-    """The differences from the variant that was most likely meant: one whose literals fit, with the fewest differences."""
+def _compare_with_closest_variant(value: Any, variants: tuple[Any, ...], path: str) -> list[Difference]:
+    """Return the differences from the most likely variant: one whose literals match, with the fewest differences."""
     tagged = [variant for variant in variants if _has_tag(value, variant)]
     best: list[Difference] | None = None
     for variant in tagged or variants:
-        differences = compare(value, variant, path)
+        differences = find_differences(value, variant, path)
         if not differences:
             return []
         if best is None or len(differences) < len(best):
             best = differences
     if not tagged and len(variants) > 1 and isinstance(value, dict) and "type" in value:
         return [Difference(path, f"no variant of the type is a {value['type']!r}")]
-    return best or [Difference(path, f"{_shown(value)} has no type that is allowed")]
+    return best or [Difference(path, f"{_render_value(value)} has no type that is allowed")]
 
 
 def _has_tag(value: Any, variant: Any) -> bool:
-    """Tell whether an object has exactly the required literals by which a variant of a union is recognised."""
+    """Return True if an object has the required literals that identify a variant of a union."""
     if not isinstance(value, dict) or not _is_object(variant):
         return False
-    tags = {name: get_args(_bare(member.annotation)) for name, member in members_of(variant).items() if _is_tag(name, member)}
+    tags = {
+        name: get_args(_unwrap_annotation(member.annotation)) for name, member in list_members(variant).items() if _is_tag(name, member)
+    }
     return bool(tags) and all(value.get(name) in allowed for name, allowed in tags.items())
 
 
 def _is_tag(name: str, member: Member) -> bool:
-    return name in TAGS and member.required and get_origin(_bare(member.annotation)) is Literal
+    return name in TAG_NAMES and member.required and get_origin(_unwrap_annotation(member.annotation)) is Literal
 
 
 @cache
-def members_of(annotation: Any) -> dict[str, Member]:
-    """The members of an object's type, by their names in JSON."""
+def list_members(annotation: Any) -> dict[str, Member]:
+    """Return the members of an object's type, by their names in JSON."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return {
             field.alias or name: Member(field.annotation, field.is_required())
@@ -134,8 +136,8 @@ def members_of(annotation: Any) -> dict[str, Member]:
     return {name: Member(hint, name in annotation.__required_keys__) for name, hint in hints.items()}
 
 
-def _bare(annotation: Any) -> Any:
-    """The type itself, without what is annotated to it."""
+def _unwrap_annotation(annotation: Any) -> Any:
+    """Return the type itself, without its annotations."""
     while get_origin(annotation) in (Annotated, typing.Required, typing.NotRequired):
         annotation = get_args(annotation)[0]
     return annotation
@@ -162,6 +164,6 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _shown(value: Any) -> str:
+def _render_value(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,4 +1,4 @@
-"""Bugs that are put into answers on purpose are found: members that are missing or unknown, and values of another type."""
+"""Seeded bugs in answers are found: members that are missing or unknown, and values of another type."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 from legato.emulator import serve
 from legato.emulator.fake_models.base import ReplyCall, ReplyText, ReplyThought
 from tests.emulator.conftest import fetch
-from tests.provider_types import recording
-from tests.provider_types.answers import SentAnswer, findings_in
-from tests.provider_types.known_differences import KNOWN, is_known
-from tests.provider_types.openapi_types import Description
+from tests.provider_types import answer_recorder
+from tests.provider_types.answer_types import SentAnswer, find_type_errors
+from tests.provider_types.known_differences import KNOWN_DIFFERENCES, is_known
+from tests.provider_types.openapi_types import OpenAPIDescription
 
-KEYS = {"authorization": "Bearer sk-test", "x-api-key": "sk-test", "anthropic-version": "2023-06-01"}
+REQUEST_HEADERS = {"authorization": "Bearer sk-test", "x-api-key": "sk-test", "anthropic-version": "2023-06-01"}
 TOOL = {"type": "function", "name": "look_up", "parameters": {"type": "object"}, "strict": False}
 MESSAGES = [{"role": "user", "content": "Hi"}]
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -34,81 +34,83 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def recorded() -> dict[tuple[str, bool], SentAnswer]:
-    """An answer of each API with words and a call, whole and streamed, as it was sent."""
+def recorded_answers() -> dict[tuple[str, bool], SentAnswer]:
+    """An answer of each API with text and a call, whole and streamed, as it was sent."""
     found = {}
     with serve(fake_model=lambda prompt: [ReplyThought("Hm."), ReplyText("One moment."), ReplyCall("look_up", "{}")]) as emulator:
         for path, request in REQUESTS.items():
             for streamed in (False, True):
-                answer = fetch("POST", emulator.url + path, json={**request, "stream": streamed}, headers=KEYS)
+                answer = fetch("POST", emulator.url + path, json={**request, "stream": streamed}, headers=REQUEST_HEADERS)
                 headers = {"content-type": answer.headers["content-type"]}
-                found[path, streamed] = SentAnswer("emulator", "POST", path, KEYS, 200, headers, answer.content, True)
+                found[path, streamed] = SentAnswer("emulator", "POST", path, REQUEST_HEADERS, 200, headers, answer.content, True)
     return found
 
 
-def spoiled(value: Any, spoil: Callable[[dict[str, Any]], None]) -> list[Any]:
-    """Copies of a JSON value, each with one of its objects spoiled."""
+def list_mutations(value: Any, mutate: Callable[[dict[str, Any]], None]) -> list[Any]:
+    """Return copies of a JSON value, each with one of its objects mutated."""
     text = json.dumps(value)
-    count = len(list(objects(json.loads(text))))
+    count = len(list(list_objects(json.loads(text))))
     copies = [json.loads(text) for _ in range(count)]
     for number, copy in enumerate(copies):
-        spoil(list(objects(copy))[number])
+        mutate(list(list_objects(copy))[number])
     return copies
 
 
-def objects(value: Any) -> list[dict[str, Any]]:
-    """All objects within a value that a type describes: not those of arguments and schemas, whose members are free."""
+def list_objects(value: Any) -> list[dict[str, Any]]:
+    """Return all objects in a value that a type describes: not those of arguments and schemas, which may have any members."""
     if isinstance(value, list):
-        return [each for one in value for each in objects(one)]
+        return [each for one in value for each in list_objects(one)]
     if not isinstance(value, dict):
         return []
-    return [value, *(each for name, one in value.items() if name not in ("parameters", "input", "metadata") for each in objects(one))]
+    return [value, *(each for name, one in value.items() if name not in ("parameters", "input", "metadata") for each in list_objects(one))]
 
 
-def unknown_findings(sent: SentAnswer) -> list[str]:
-    return [str(finding) for finding in findings_in(sent) if not is_known(finding.source, str(finding))]
+def find_unknown_differences(sent: SentAnswer) -> list[str]:
+    return [str(finding) for finding in find_type_errors(sent) if not is_known(finding.source, str(finding))]
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_an_unknown_member_is_found_in_any_object(recorded: dict[tuple[str, bool], SentAnswer], path: str) -> None:
-    sent = recorded[path, False]
+def test_an_unknown_member_is_found_in_any_object(recorded_answers: dict[tuple[str, bool], SentAnswer], path: str) -> None:
+    sent = recorded_answers[path, False]
     body = json.loads(sent.body)
-    body.pop("billing", None)  # of which nothing is described, so nothing in it is checked
-    copies = spoiled(body, lambda each: each.update(unheard_of=1))
+    body.pop("billing", None)  # its members are not described, so they are not checked
+    copies = list_mutations(body, lambda each: each.update(unheard_of=1))
     assert len(copies) > 4
     for copy in copies:
-        assert any("unheard_of: unknown to" in finding for finding in unknown_findings(sent._replace(body=json.dumps(copy).encode()))), copy
+        assert any(
+            "unheard_of: unknown to" in finding for finding in find_unknown_differences(sent._replace(body=json.dumps(copy).encode()))
+        ), copy
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_a_required_member_that_is_missing_is_found(recorded: dict[tuple[str, bool], SentAnswer], path: str) -> None:
-    sent = recorded[path, False]
+def test_a_required_member_that_is_missing_is_found(recorded_answers: dict[tuple[str, bool], SentAnswer], path: str) -> None:
+    sent = recorded_answers[path, False]
     for name in ("id", "model", "usage" if path == "/v1/messages" else "object"):
         body = json.loads(sent.body)
         del body[name]
-        assert unknown_findings(sent._replace(body=json.dumps(body).encode()))
+        assert find_unknown_differences(sent._replace(body=json.dumps(body).encode()))
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_a_value_of_another_type_is_found(recorded: dict[tuple[str, bool], SentAnswer], path: str) -> None:
-    sent = recorded[path, False]
+def test_a_value_of_another_type_is_found(recorded_answers: dict[tuple[str, bool], SentAnswer], path: str) -> None:
+    sent = recorded_answers[path, False]
     for name, wrong in (("id", 7), ("model", None), ("usage", {"input_tokens": "12"}), ("usage", [])):
         body = json.loads(sent.body) | {name: wrong}
-        assert unknown_findings(sent._replace(body=json.dumps(body).encode())), name
+        assert find_unknown_differences(sent._replace(body=json.dumps(body).encode())), name
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_bugs_in_events_are_found(recorded: dict[tuple[str, bool], SentAnswer], path: str) -> None:
-    sent = recorded[path, True]
-    assert unknown_findings(sent) == []
+def test_bugs_in_events_are_found(recorded_answers: dict[tuple[str, bool], SentAnswer], path: str) -> None:
+    sent = recorded_answers[path, True]
+    assert find_unknown_differences(sent) == []
     events = sent.body.split(b"\n\n")
     for number, event in enumerate(events):
         if b"data: {" in event and b"ping" not in event:
             broken = event.replace(b"data: {", b'data: {"unheard_of": 1, ', 1)
-            assert unknown_findings(sent._replace(body=b"\n\n".join([*events[:number], broken, *events[number + 1 :]])))
+            assert find_unknown_differences(sent._replace(body=b"\n\n".join([*events[:number], broken, *events[number + 1 :]])))
 
 
-def test_an_answer_of_a_wrapped_application_is_judged() -> None:
+def test_answer_of_recorded_application_is_checked() -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": b'{"id": "gpt", "object": "model",', "more_body": True})
@@ -119,10 +121,10 @@ def test_an_answer_of_a_wrapped_application_is_judged() -> None:
             pass
 
         scope = {"type": "http", "method": "GET", "path": "/v1/models/gpt", "headers": []}
-        await recording.Recording(application, "emulator")(scope, None, send)  # type: ignore[arg-type]
+        await answer_recorder.RecordingApp(application, "emulator")(scope, None, send)  # type: ignore[arg-type]
 
     asyncio.run(ask())
-    findings = [finding for finding in recording.take_findings() if "(by the sdk)" in finding]
+    findings = [finding for finding in answer_recorder.take_findings() if "(by the sdk)" in finding]
     assert findings == ["GET /v1/models/gpt 200: created: 'now' is no int (by the sdk)"]
 
 
@@ -150,7 +152,7 @@ DESCRIPTION = {
         ]
     },
 }
-GOOD: dict[str, Any] = {"id": "a", "at": 1, "content": [{"type": "text", "text": "Hi"}, {"type": "picture"}], "error": None}
+VALID_MESSAGE: dict[str, Any] = {"id": "a", "at": 1, "content": [{"type": "text", "text": "Hi"}, {"type": "picture"}], "error": None}
 
 
 @pytest.mark.parametrize(
@@ -171,16 +173,16 @@ GOOD: dict[str, Any] = {"id": "a", "at": 1, "content": [{"type": "text", "text":
 def test_a_description_is_read_strictly(tmp_path: Path, changes: dict[str, Any], expected: list[str]) -> None:
     path = tmp_path / "openapi.json"
     path.write_text(json.dumps({"components": {"schemas": DESCRIPTION}}))
-    assert [str(each) for each in Description(path).compare(GOOD | changes, "Message")] == expected
+    assert [str(each) for each in OpenAPIDescription(path).find_differences(VALID_MESSAGE | changes, "Message")] == expected
 
 
-def test_a_required_member_of_a_description_may_not_be_missing(tmp_path: Path) -> None:
+def test_missing_required_description_member_is_found(tmp_path: Path) -> None:
     path = tmp_path / "openapi.json"
     path.write_text(json.dumps({"components": {"schemas": DESCRIPTION}}))
-    found = [str(each) for each in Description(path).compare({"content": []}, "Message")]
+    found = [str(each) for each in OpenAPIDescription(path).find_differences({"content": []}, "Message")]
     assert found == ["error: missing in Message", "id: missing in Message"]
 
 
 def test_every_known_difference_has_a_reason() -> None:
-    assert all(known.reason for known in KNOWN)
+    assert all(known.reason for known in KNOWN_DIFFERENCES)
     assert not is_known("sdk", "POST /v1/responses 200: unheard_of: unknown to Response")

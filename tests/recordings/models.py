@@ -1,4 +1,4 @@
-"""The models that conversations are recorded over: every API, every way to keep the conversation, with reasoning where it has any."""
+"""The models that conversations are recorded over: every API, every memory mode, with reasoning where the API has it."""
 
 from __future__ import annotations
 
@@ -13,116 +13,118 @@ from legato.core.model_reply import ModelReply
 from legato.core.view import ModelRequest
 from legato.models import Anthropic, AzureOpenAIResponses, OpenAIChat, OpenAIResponses
 from legato.testing import ScriptedModel
-from tests.recordings.answers import Speech
-from tests.recordings.provider import speech
+from tests.recordings.fake_provider import next_content
+from tests.recordings.reply_bodies import AnswerContent
 
 KEY = "sk-recording"
 HOST = "https://provider.test"
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One way to a model. `thinks`: every reply of the model begins with a thought. `keeps`: the provider keeps what was said."""
+class ModelKind:
+    """An API in a memory mode. `has_reasoning`: replies begin with reasoning. `has_stored_conversation`: the provider has the messages."""
 
-    make: Callable[[bool], Any]
-    thinks: bool = False
-    keeps: bool = False
+    make_model: Callable[[bool], Any]
+    has_reasoning: bool = False
+    has_stored_conversation: bool = False
 
     @property
-    def leans(self) -> bool:
-        """Whether requests need that the provider knows something still."""
-        return self.thinks or self.keeps
+    def needs_provider_state(self) -> bool:
+        """True if requests depend on state that the provider may have lost."""
+        return self.has_reasoning or self.has_stored_conversation
 
 
-def _responses(memory: Any, stream: bool) -> OpenAIResponses:
+def _make_responses_model(memory: Any, stream: bool) -> OpenAIResponses:
     return OpenAIResponses("gpt-5", base_url=f"{HOST}/v1", api_key=KEY, memory=memory, stream=stream)
 
 
-def _azure(memory: Any, stream: bool) -> AzureOpenAIResponses:
+def _make_azure_model(memory: Any, stream: bool) -> AzureOpenAIResponses:
     return AzureOpenAIResponses("our-gpt-5", endpoint=HOST, api_key=KEY, memory=memory, stream=stream)
 
 
-def _chat(compatible: bool, stream: bool) -> OpenAIChat:
+def _make_chat_model(compatible: bool, stream: bool) -> OpenAIChat:
     return OpenAIChat("gpt-5", base_url=f"{HOST}/v1", api_key=KEY, compatible=compatible, stream=stream)
 
 
-def _anthropic(model: str, options: dict[str, Any], stream: bool) -> Anthropic:
+def _make_anthropic_model(model: str, options: dict[str, Any], stream: bool) -> Anthropic:
     return Anthropic(model, base_url=HOST, api_key=KEY, stream=stream, **options)
 
 
-KINDS: dict[str, Kind] = {
-    "responses-inline": Kind(partial(_responses, "inline")),
-    "responses-chained": Kind(partial(_responses, "chained"), keeps=True),
-    "responses-conversation": Kind(partial(_responses, "conversation"), keeps=True),
-    "responses-inline-thinking": Kind(partial(_responses, "inline"), thinks=True),
-    "responses-chained-thinking": Kind(partial(_responses, "chained"), thinks=True, keeps=True),
-    "responses-conversation-thinking": Kind(partial(_responses, "conversation"), thinks=True, keeps=True),
-    "azure-inline": Kind(partial(_azure, "inline")),
-    "azure-chained": Kind(partial(_azure, "chained"), keeps=True),
-    "chat": Kind(partial(_chat, False)),
-    "chat-compatible": Kind(partial(_chat, True)),
-    "chat-compatible-thinking": Kind(partial(_chat, True), thinks=True),
-    "anthropic": Kind(partial(_anthropic, "claude-sonnet-5-5", {})),
-    "anthropic-thinking-bound": Kind(partial(_anthropic, "claude-opus-5-5", {"effort": "low"}), thinks=True),
-    "anthropic-thinking": Kind(partial(_anthropic, "claude-sonnet-4-5", {"thinking_tokens": 2048}), thinks=True),
+MODEL_KINDS: dict[str, ModelKind] = {
+    "responses-inline": ModelKind(partial(_make_responses_model, "inline")),
+    "responses-chained": ModelKind(partial(_make_responses_model, "chained"), has_stored_conversation=True),
+    "responses-conversation": ModelKind(partial(_make_responses_model, "conversation"), has_stored_conversation=True),
+    "responses-inline-thinking": ModelKind(partial(_make_responses_model, "inline"), has_reasoning=True),
+    "responses-chained-thinking": ModelKind(partial(_make_responses_model, "chained"), has_reasoning=True, has_stored_conversation=True),
+    "responses-conversation-thinking": ModelKind(
+        partial(_make_responses_model, "conversation"), has_reasoning=True, has_stored_conversation=True
+    ),
+    "azure-inline": ModelKind(partial(_make_azure_model, "inline")),
+    "azure-chained": ModelKind(partial(_make_azure_model, "chained"), has_stored_conversation=True),
+    "chat": ModelKind(partial(_make_chat_model, False)),
+    "chat-compatible": ModelKind(partial(_make_chat_model, True)),
+    "chat-compatible-thinking": ModelKind(partial(_make_chat_model, True), has_reasoning=True),
+    "anthropic": ModelKind(partial(_make_anthropic_model, "claude-sonnet-5-5", {})),
+    "anthropic-thinking-bound": ModelKind(partial(_make_anthropic_model, "claude-opus-5-5", {"effort": "low"}), has_reasoning=True),
+    "anthropic-thinking": ModelKind(partial(_make_anthropic_model, "claude-sonnet-4-5", {"thinking_tokens": 2048}), has_reasoning=True),
 }
 
 
-class Speaker:
-    """A model that says over HTTP what a script says: its provider answers with the words of the script."""
+class HttpScriptedModel:
+    """A model that sends each scripted reply through a real model: the fake provider answers with the content of the script."""
 
-    def __init__(self, script: Callable[[ModelRequest], Any], model: Any, thinks: bool) -> None:
+    def __init__(self, script: Callable[[ModelRequest], Any], model: Any, has_reasoning: bool) -> None:
         self._script = script
         self._model = model
-        self._thinks = thinks
+        self._has_reasoning = has_reasoning
         self._count = 0
         self.name: str = model.name
         self.options_text: str = model.options_text
 
     async def reply(self, request: ModelRequest, emit: Any) -> ModelReply:
         scripted = self._script(request)
-        return await self.say(await scripted if isawaitable(scripted) else scripted, request, emit)
+        return await self.send_scripted_reply(await scripted if isawaitable(scripted) else scripted, request, emit)
 
-    async def say(self, scripted: ModelReply, request: ModelRequest, emit: Any) -> ModelReply:
-        """Ask the real model, and let its provider say this."""
+    async def send_scripted_reply(self, scripted: ModelReply, request: ModelRequest, emit: Any) -> ModelReply:
+        """Request the real model, whose provider answers with this reply."""
         if not scripted.items:
-            return scripted  # no provider says nothing at all
+            return scripted  # no provider sends an empty answer
         self._count += 1
-        speech.set(Speech(scripted.items, scripted.finish, f"This is thought {self._count}." if self._thinks else ""))
-        spoken: ModelReply = await self._model.reply(request, emit)
-        return spoken
+        next_content.set(AnswerContent(scripted.items, scripted.finish, f"This is thought {self._count}." if self._has_reasoning else ""))
+        reply: ModelReply = await self._model.reply(request, emit)
+        return reply
 
 
-class KeepingSpeaker(Speaker):
-    """A speaker whose provider keeps the conversation."""
+class ConversationScriptedModel(HttpScriptedModel):
+    """A scripted model whose provider stores the conversation."""
 
     async def conversation_for(self, request: ModelRequest) -> str:
         id: str = await self._model.conversation_for(request)
         return id
 
 
-def speaker_of(script: Callable[[ModelRequest], Any], model: Any, thinks: bool) -> Speaker:
-    """A speaker for a real model."""
-    keeps = getattr(model.options, "memory", "") == "conversation"
-    return (KeepingSpeaker if keeps else Speaker)(script, model, thinks)
+def make_http_scripted_model(script: Callable[[ModelRequest], Any], model: Any, has_reasoning: bool) -> HttpScriptedModel:
+    """Return the scripted model that goes with the memory mode of a real model."""
+    has_conversation = getattr(model.options, "memory", "") == "conversation"
+    return (ConversationScriptedModel if has_conversation else HttpScriptedModel)(script, model, has_reasoning)
 
 
 @contextmanager
-def scripts_spoken_by(model: Any, thinks: bool) -> Iterator[None]:
-    """Let a real model say what every `ScriptedModel` says."""
+def replace_scripted_models(model: Any, has_reasoning: bool) -> Iterator[None]:
+    """Send the replies of every `ScriptedModel` through a real model until the block ends."""
     own = dict(vars(ScriptedModel))
     script = ScriptedModel.reply
-    speaker = speaker_of(lambda request: None, model, thinks)
+    http_model = make_http_scripted_model(lambda request: None, model, has_reasoning)
 
     async def reply(self: ScriptedModel, request: ModelRequest, emit: Any) -> ModelReply:
-        return await speaker.say(await script(self, request, lambda text: None), request, emit)
+        return await http_model.send_scripted_reply(await script(self, request, lambda text: None), request, emit)
 
     async def conversation_for(self: ScriptedModel, request: ModelRequest) -> str:
         id: str = await model.conversation_for(request)
         return id
 
     changes: dict[str, Any] = {"reply": reply, "name": property(lambda self: model.name), "options_text": model.options_text}
-    if isinstance(speaker, KeepingSpeaker):
+    if isinstance(http_model, ConversationScriptedModel):
         changes["conversation_for"] = conversation_for
     for name, value in changes.items():
         setattr(ScriptedModel, name, value)

@@ -1,7 +1,7 @@
-"""Random conversations: a workflow, models, tools and a user by dice, the same for the same number.
+"""Random conversations: workflow, models, tools and user are random, and the same for the same number.
 
-Every roll of the dice has a name of its own, made of what is decided. So a conversation does not change where a version takes more steps,
-asks in another order or draws other names.
+Every random choice has a seed of its own, made from the thing that is chosen. So a conversation stays the same when a version takes more
+steps, chooses in another order or draws other ids.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from legato import Agent, ClientTool, HandoffBuilder, Limits, Workflow, guardrai
 from legato.core.facts import Call, OutputText, Refusal, Usage
 from legato.core.model_reply import ModelReply
 from legato.errors import ModelFailed
-from tests.recordings.models import KINDS, speaker_of
+from tests.recordings.models import MODEL_KINDS, make_http_scripted_model
 
 CLIENT_TOOLS = (
     ClientTool("client_page", parameters={"type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"]}),
@@ -33,24 +33,24 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "client_page": ('{"page": 1}', '{"page": "one"}'),
     "client_clock": ("{}", ""),
 }
-ALL_KINDS = tuple(KINDS)
+MODEL_KIND_NAMES = tuple(MODEL_KINDS)
 
 
-def random_story(number: int, like: Any) -> Any:
-    """The story of this number. `like` is any other story: its user is replaced, and how it is built."""
+def make_random_story(number: int, template: Any) -> Any:
+    """Return the story of this number. `template` is any other story: its user and its workflow are replaced."""
     dice = Random(f"person {number}")
     messages: list[Any] = [f"message {index} é" for index in range(dice.choice((1, 2, 3, 4)))]
     if dice.random() < 0.3:
         messages[0] = ["Look at this", image(b"\x89PNG\r\n\x1a\n" + bytes(range(40)), "image/png")]
     user = replace(
-        like.user,
+        template.user,
         messages=messages,
         decide=lambda request: _decide(number, request),
         tools=CLIENT_TOOLS if dice.random() < 0.3 else (),
         output_schema=None,
         max_resumes=20,
     )
-    return replace(like, build=lambda store, world: _workflow(number, world), user=user)
+    return replace(template, build=lambda store, world: _build_workflow(number, world), user=user)
 
 
 def _decide(number: int, request: Any) -> Any:
@@ -111,7 +111,7 @@ async def slow(order: str) -> str:
 TOOLS = (look_up, fetch, refund, ask_boss, migrate, slow)
 
 
-def _script(number: int, world: Any) -> Callable[[Any], ModelReply]:
+def _make_script(number: int, world: Any) -> Callable[[Any], ModelReply]:
     def reply(request: Any) -> ModelReply:
         place = f"{number} {request.agent} {request.reply_count} {request.agent_reply_count} {len(request.messages)}"
         dice = Random(f"reply {place}")
@@ -135,7 +135,7 @@ def _script(number: int, world: Any) -> Callable[[Any], ModelReply]:
     return reply
 
 
-def _policy(dice: Random, edge: bool = False) -> Any:
+def _choose_history_policy(dice: Random, edge: bool = False) -> Any:
     if dice.random() < 0.6:
         return None
     choices: list[Callable[[], Any]] = [
@@ -161,27 +161,31 @@ def no_sevens(context: Any, call: Any) -> str | None:
     return "not with step 1" if call.arguments.get("step") == 1 else None
 
 
-def _workflow(number: int, world: Any) -> Workflow:
-    """The workflow of this number: every agent over the same API, or each over one of its own."""
+def _build_workflow(number: int, world: Any) -> Workflow:
+    """Build the workflow of this number: all agents over the same API, or each over one of its own."""
     dice = Random(f"workflow {number}")
     names = "abcd"[: dice.randrange(2, 5)]
     mixed = number % 3 == 2
 
-    def speaker(name: str) -> Any:
-        kind = KINDS[Random(f"kind {number} {name}").choice(ALL_KINDS) if mixed else ALL_KINDS[number % len(ALL_KINDS)]]
-        return speaker_of(_script(number, world), kind.make(number % 5 != 0), kind.thinks)
+    def make_model(name: str) -> Any:
+        kind = MODEL_KINDS[
+            Random(f"kind {number} {name}").choice(MODEL_KIND_NAMES) if mixed else MODEL_KIND_NAMES[number % len(MODEL_KIND_NAMES)]
+        ]
+        return make_http_scripted_model(_make_script(number, world), kind.make_model(number % 5 != 0), kind.has_reasoning)
 
     agents = []
     for name in names:
         tools = dice.sample(TOOLS, dice.randrange(0, 5))
         if dice.random() < 0.25:
-            tools.append(Agent(f"helper_{name}", "You help.", speaker("helper"), dice.sample(TOOLS, dice.randrange(0, 5))).as_tool())
+            tools.append(Agent(f"helper_{name}", "You help.", make_model("helper"), dice.sample(TOOLS, dice.randrange(0, 5))).as_tool())
         rails = [each for each in (no_threes, no_sevens) if dice.random() < 0.15]
-        agents.append(Agent(name, f"You are {name}.", speaker(name), tools, history=_policy(dice), guardrails=rails))
+        agents.append(Agent(name, f"You are {name}.", make_model(name), tools, history=_choose_history_policy(dice), guardrails=rails))
     builder = HandoffBuilder(f"w{number}", agents)
     if dice.random() < 0.6:
         for index, name in enumerate(names):
-            builder.add_handoff(name, names[(index + 1) % len(names)], needs_approval=dice.random() < 0.2, history=_policy(dice, edge=True))
+            builder.add_handoff(
+                name, names[(index + 1) % len(names)], needs_approval=dice.random() < 0.2, history=_choose_history_policy(dice, edge=True)
+            )
     if dice.random() < 0.2:
         builder.with_autonomous_mode([names[0]], turn_limits=dict.fromkeys(names, 2))
     if dice.random() < 0.2:

@@ -1,7 +1,7 @@
-"""The simulator's conversations, in digests: what models were asked, and what was recorded, one line per seed.
+"""Digests of the simulator's conversations: the model requests and the facts, one line per seed.
 
-The simulator rolls its dice for everything, also for who runs next. So a version that takes one step more plays another conversation
-under the same seed: digests that differ say something only where the steps are the same. Digests that do not differ say much.
+The simulator chooses everything at random, also the task that runs next. So a version that takes one step more gets another conversation
+from the same seed: different digests mean a change only if the steps are the same. Equal digests mean equal conversations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from legato.core.view import ModelRequest
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses
 from legato.testing.simulated_workflow import current_schedule
 from tests.recordings.models import HOST, KEY
-from tests.recordings.plays import as_line, left_out
+from tests.recordings.story_runs import omitted_fields, render_fact
 
 try:
     from tests.sim.administered_simulator import simulate_administered
@@ -25,18 +25,18 @@ try:
 except ImportError:  # an older commit, which is recorded to be compared with
     pass  # type: ignore[attr-defined, no-redef]
 
-PASSING = ("at", "took", "retry_at")
-"""Members of facts that are times: they follow from the number of steps."""
+TIME_FIELDS = ("at", "took", "retry_at")
+"""Fields of facts that are times: they depend on the number of steps."""
 
 
-class _Digesting:
-    """The simulator's model, beside somebody who writes down what it is asked, as three APIs would be."""
+class _RequestDigester:
+    """A wrapper of the simulator's model that digests each request in the formats of three APIs."""
 
     def __init__(self, model: Any) -> None:
         self.name = model.name
         self._model = model
         self.digest = hashlib.blake2b(digest_size=12)
-        self.asked = 0
+        self.request_count = 0
         self.schedule: Any = None
         openai_client = openai.AsyncOpenAI(base_url=f"{HOST}/v1", api_key=KEY)
         anthropic_client = anthropic.AsyncAnthropic(base_url=HOST, api_key=KEY)
@@ -48,35 +48,35 @@ class _Digesting:
 
     async def reply(self, request: ModelRequest, emit: Any) -> Any:
         self.schedule = current_schedule.get()
-        self.asked += 1
+        self.request_count += 1
         for api in self._apis:
             self.digest.update(await api.body(request))
         return await self._model.reply(request, emit)
 
 
-def digests(seeds: Iterable[int]) -> tuple[dict[int, str], dict[int, str]]:
-    """For each seed: how many requests there were, and their digest; how many facts there are in the end, and their digest."""
+def digest_simulations(seeds: Iterable[int]) -> tuple[dict[int, str], dict[int, str]]:
+    """Return two lines for each seed: the number and digest of its requests, and the number and digest of its facts in the end."""
     requests: dict[int, str] = {}
     facts: dict[int, str] = {}
-    made: list[_Digesting] = []
+    digesters: list[_RequestDigester] = []
 
-    def between(model: Any) -> Any:
-        made.append(_Digesting(model))
-        return made[-1]
+    def wrap_model(model: Any) -> Any:
+        digesters.append(_RequestDigester(model))
+        return digesters[-1]
 
     for seed in seeds:
-        simulate_administered(make_random_workflow, [seed], wrap_model=between)
-        model = made.pop()
-        lines = _facts(model.schedule.store) if model.schedule is not None else []
-        requests[seed] = f"{model.asked} requests {model.digest.hexdigest()}"
+        simulate_administered(make_random_workflow, [seed], wrap_model=wrap_model)
+        model = digesters.pop()
+        lines = _render_facts(model.schedule.store) if model.schedule is not None else []
+        requests[seed] = f"{model.request_count} requests {model.digest.hexdigest()}"
         facts[seed] = f"{len(lines)} facts {hashlib.blake2b(chr(10).join(lines).encode(), digest_size=12).hexdigest()}"
     return requests, facts
 
 
-def _facts(store: Any) -> list[str]:
-    """The facts of all sessions that there are in the end."""
+def _render_facts(store: Any) -> list[str]:
+    """Render the facts of all sessions that exist in the end."""
     return [
-        f"{name} {position} {as_line(fact, {*PASSING, *left_out})}"
+        f"{name} {position} {render_fact(fact, {*TIME_FIELDS, *omitted_fields})}"
         for name in sorted(store._ledgers)
         for position, fact in enumerate(store._ledgers[name].facts)
     ]

@@ -1,7 +1,7 @@
-"""An event loop in virtual time: what is ready runs in the order in which it became ready, and waiting costs nothing.
+"""An event loop in virtual time: callbacks run in the order in which they become ready, and waiting takes no time.
 
-The loop of `legato.testing` rolls dice for who runs next, so that one more step inside Legato gives another schedule. Here a conversation
-goes the same way however many steps it takes: only timers and the order of events decide.
+The loop of `legato.testing` chooses the next callback at random, so that one more step inside Legato gives another schedule. Here the
+number of steps changes nothing: only timers and the order of events count.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from legato.runtime.clock import Clock, clock
 
 T = TypeVar("T")
 
-STARTED_MS = 1_790_000_000_000
-"""When every conversation begins, in milliseconds since the epoch."""
+START_TIME_MS = 1_790_000_000_000
+"""The time at which every conversation begins, in milliseconds since the epoch."""
 
 MAX_JUMPS = 100_000
-"""How often time may jump to the next timer. A conversation that takes more will not end."""
+"""How many times the clock may jump to the next timer. A conversation with more jumps never ends."""
 
 
-class Endless(AssertionError):
-    """The conversation does not end: nothing will ever happen, or something happens for ever."""
+class EndlessConversation(AssertionError):
+    """The conversation does not end: it waits for an event that never comes, or runs for ever."""
 
 
-class _Selector(selectors.BaseSelector):
-    """A selector that lets time pass in place of waiting."""
+class _TimeJumpingSelector(selectors.BaseSelector):
+    """A selector that advances the virtual time instead of waiting."""
 
     def __init__(self, now: float) -> None:
         self._real = selectors.DefaultSelector()
@@ -56,23 +56,23 @@ class _Selector(selectors.BaseSelector):
             return found
         self._jumps += 1
         if timeout is None or self._jumps > MAX_JUMPS:
-            raise Endless("nothing will ever happen" if timeout is None else f"time jumped {MAX_JUMPS} times")
+            raise EndlessConversation("nothing will ever happen" if timeout is None else f"time jumped {MAX_JUMPS} times")
         self.now += timeout
         return []
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose timers cost nothing, and whose threads are none."""
+    """An event loop with virtual timers and without threads."""
 
     def __init__(self, now: float = 0.0) -> None:
-        self._virtual = _Selector(now)
+        self._virtual = _TimeJumpingSelector(now)
         super().__init__(self._virtual)
 
     def time(self) -> float:
         return self._virtual.now
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Call the function in a step of its own: a thread would end at any time."""
+        """Call the function in a step of its own, because a thread ends at an unpredictable time."""
         future: asyncio.Future[Any] = self.create_future()
 
         def call() -> None:
@@ -80,7 +80,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 return
             try:
                 future.set_result(func(*args))
-            except BaseException as error:  # as a thread would hand it over
+            except BaseException as error:  # as a thread pool does
                 future.set_exception(error)
 
         self.call_soon(call)
@@ -88,38 +88,38 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock(Clock):
-    """Virtual time, and names and random numbers that follow from a seed."""
+    """Virtual time, and ids and random numbers that follow from a seed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seed: str) -> None:
         self._loop = loop
-        self._dice = Random(seed)
+        self._random = Random(seed)
         self._seed = seed
-        self._names = 0
+        self._id_count = 0
 
     def now_ms(self) -> int:
-        return STARTED_MS + int(self._loop.time() * 1000)
+        return START_TIME_MS + int(self._loop.time() * 1000)
 
     def monotonic(self) -> float:
         return self._loop.time()
 
     def new_id(self) -> str:
-        self._names += 1
-        return hashlib.blake2b(f"{self._seed} {self._names}".encode(), digest_size=16).hexdigest()
+        self._id_count += 1
+        return hashlib.blake2b(f"{self._seed} {self._id_count}".encode(), digest_size=16).hexdigest()
 
     def new_key(self) -> bytes:
-        return self._dice.randbytes(32)
+        return self._random.randbytes(32)
 
     def random_fraction(self) -> float:
-        return self._dice.random()
+        return self._random.random()
 
 
-class Stopped(Exception):
-    """The loop was stopped in the middle, as a process is by `kill -9`."""
+class LoopStopped(Exception):
+    """The loop was stopped before the coroutine ended, as `kill -9` ends a process."""
 
 
-def run_virtually(main: Callable[[], Coroutine[Any, Any, T]], seed: str, loop: VirtualLoop) -> T:
-    """Run a coroutine to its end in virtual time; `Stopped` if somebody stops the loop first."""
-    loop.set_exception_handler(lambda loop, context: None)  # what stops because the conversation is over is no error
+def run_in_virtual_time(main: Callable[[], Coroutine[Any, Any, T]], seed: str, loop: VirtualLoop) -> T:
+    """Run a coroutine to its end in virtual time; raise `LoopStopped` if the loop is stopped first."""
+    loop.set_exception_handler(lambda loop, context: None)  # tasks that end because the conversation is over are no errors
     context = copy_context()
     context.run(clock.set, VirtualClock(loop, seed))
     task = loop.create_task(main(), context=context)
@@ -128,9 +128,9 @@ def run_virtually(main: Callable[[], Coroutine[Any, Any, T]], seed: str, loop: V
     except RuntimeError:
         if task.done():
             raise
-        raise Stopped from None
+        raise LoopStopped from None
     finally:
-        with suppress(Endless):
+        with suppress(EndlessConversation):
             if rest := asyncio.all_tasks(loop):
                 for each in rest:
                     each.cancel()

@@ -15,7 +15,7 @@ from typing import Any
 
 from legato import Agent, HandoffBuilder, Workflow, guardrail, tool
 from legato.core.facts import Call, OutputText
-from legato.core.messages_to_model import REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_TEXT
 from legato.core.view import ModelRequest
 from legato.errors import ModelFailed
 from legato.models import ModelReply

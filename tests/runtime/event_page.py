@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.core.messages_to_model import REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_TEXT
 from legato.runtime.events import Event
 
 IDLE_EVENTS = ("request_info", "status")

@@ -16,7 +16,7 @@ from legato.core.facts import (
     ModelRequestFailed,
     Redacted,
 )
-from legato.core.messages_to_model import REDACTED_ARGUMENTS, REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_ARGUMENTS, REDACTED_TEXT
 from legato.errors import BadInput, LedgerExists, ModelFailed, StoreError
 from legato.runtime.session_cache import SESSION_CACHE, CachedState
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore

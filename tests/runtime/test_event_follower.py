@@ -7,7 +7,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, guardrail, tool
 from legato.core.facts import OutputText
-from legato.core.messages_to_model import REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_TEXT
 from legato.errors import BadInput, ModelFailed, StoreError
 from legato.models import ModelReply
 from legato.runtime.events import Event

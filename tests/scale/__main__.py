@@ -1,4 +1,4 @@
-"""`make scale`: what size costs, and how long each hostile input holds the event loop, measured now. Names choose hostile inputs."""
+"""`make scale`: measure the cost of size, and how long each hostile input stalls the event loop. Names select hostile inputs."""
 
 import asyncio
 import sys

@@ -1,8 +1,8 @@
 """Hostile inputs, the work that each may cost, and how long each holds the event loop: `python -m tests.scale.hostile_inputs [name ...]`.
 
 Each row of the table names an input, its size and the operation on it. A row prepares its input, and then runs the operation within the
-block of `measured`. The work is `"constant"` or `"linear"` in the size: `test_hostile_inputs.py` counts it with small sizes. `make scale`
-runs the full sizes and prints the longest stall. The goal is `GOAL_MS` for each; `docs/PERFORMANCE.md` explains the rows above it.
+measured block. The work is `"constant"` or `"linear"` in the size: `test_hostile_inputs.py` counts it with small sizes. `make scale` runs
+the full sizes and prints the longest stall. The goal is `GOAL_MS` for each; `docs/PERFORMANCE.md` explains the rows above it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ RunInput: TypeAlias = "Callable[[Path, MeasuredBlock, int], Awaitable[None]]"
 
 
 class HostileInput(NamedTuple):
-    """One hostile input. `size`: how much of it comes in `make scale`; `few`: in the test, which compares it with four times as much."""
+    """One hostile input. `size`: its size in `make scale`; `test_size`: its size in the test, which compares it with four times as much."""
 
-    run: RunInput
+    run_input: RunInput
     size: int
     test_size: int
     work: Literal["constant", "linear"]
@@ -51,18 +51,18 @@ class HostileInput(NamedTuple):
 HOSTILE_INPUTS: dict[str, HostileInput] = {}
 
 
-def hostile_input(name: str, size: int, test_size: int, work: Literal["constant", "linear"] = "linear") -> Callable[[RunInput], RunInput]:
+def add_input(name: str, size: int, test_size: int, work: Literal["constant", "linear"] = "linear") -> Callable[[RunInput], RunInput]:
     """Add a row to the table."""
 
-    def add(play: RunInput) -> RunInput:
-        HOSTILE_INPUTS[name] = HostileInput(play, size, test_size, work)
-        return play
+    def add(run_input: RunInput) -> RunInput:
+        HOSTILE_INPUTS[name] = HostileInput(run_input, size, test_size, work)
+        return run_input
 
     return add
 
 
 class FixedReplyModel:
-    """Replies to the request of one turn with these items, and to all others that it is done."""
+    """A model that replies with these items to one request, and with "done" to all others."""
 
     name = "replying"
 
@@ -86,77 +86,77 @@ def build_desk(*items: OutputText | Call, tools: list[Any] | None = None, at: in
 
 
 async def append_turns(store: Store, turns: int = TURN_COUNT) -> None:
-    """A session `s` of so many turns, as a driver would have written them."""
-    digest, frame = encode_turn_context(TurnContext("clerk", "You are a clerk."))
+    """Append a session `s` with this many turns, as a driver writes them."""
+    digest, context = encode_turn_context(TurnContext("clerk", "You are a clerk."))
     facts: list[AnyFact] = [Opened(at=1, ledger_id="l", workflow="desk")]
     for number in range(turns):
         facts.append(MessageReceived(at=2, content=f"Where is order {number}? I have been waiting for it since Monday."))
-        words = OutputText(f"Order {number} was sent on Tuesday, and should be with you tomorrow morning. Is there anything else?")
-        facts.append(ModelReplied(at=3, agent="clerk", context_digest=digest, upto=2 * number + 1, items=(words,)))
-    await store.append("s", 0, facts, contents={digest: frame}, ledger_id="l")
+        text = OutputText(f"Order {number} was sent on Tuesday, and should be with you tomorrow morning. Is there anything else?")
+        facts.append(ModelReplied(at=3, agent="clerk", context_digest=digest, upto=2 * number + 1, items=(text,)))
+    await store.append("s", 0, facts, contents={digest: context}, ledger_id="l")
 
 
-@hostile_input("20,000 turns opened from SQLite", TURN_COUNT, 1_000)
-async def open_from_sqlite(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("20,000 turns opened from SQLite", TURN_COUNT, 1_000)
+async def open_from_sqlite(folder: Path, block: MeasuredBlock, size: int) -> None:
     async with SQLiteStore(folder / "s.db") as store:
         await append_turns(store, size)
-    async with SQLiteStore(folder / "s.db") as store, measured:
+    async with SQLiteStore(folder / "s.db") as store, block:
         session = await build_desk().session("s", store=store).refresh()
         assert session.status == "waiting"
 
 
-@hostile_input("20,000 turns opened from memory", TURN_COUNT, 1_000)
-async def open_from_memory(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("20,000 turns opened from memory", TURN_COUNT, 1_000)
+async def open_from_memory(folder: Path, block: MeasuredBlock, size: int) -> None:
     store = MemoryStore()
     await append_turns(store, size)
-    async with measured:
+    async with block:
         await build_desk().session("s", store=store).refresh()
 
 
-@hostile_input("a message and its reply after 20,000 turns", TURN_COUNT, 1_000)
-async def run_after_long_history(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("a message and its reply after 20,000 turns", TURN_COUNT, 1_000)
+async def run_after_long_history(folder: Path, block: MeasuredBlock, size: int) -> None:
     async with SQLiteStore(folder / "s.db") as store:
         await append_turns(store, size)
-        async with measured:
+        async with block:
             session = build_desk().session("s", store=store)
             assert (await session.run("Hello?")).text == "done"
             del session
 
 
-async def _measure_opened_session(folder: Path, operation: Callable[[Any], Awaitable[object]], measured: MeasuredBlock, size: int) -> None:
+async def _measure_opened_session(folder: Path, operation: Callable[[Any], Awaitable[object]], block: MeasuredBlock, size: int) -> None:
     async with SQLiteStore(folder / "s.db") as store:
         await append_turns(store, size)
         session = await build_desk().session("s", store=store).refresh()
-        async with measured:
+        async with block:
             await operation(session)
 
 
-@hostile_input("seen() after 20,000 turns", TURN_COUNT, 1_000)
-async def read_request(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _measure_opened_session(folder, lambda session: session.seen(), measured, size)
+@add_input("seen() after 20,000 turns", TURN_COUNT, 1_000)
+async def read_request(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_opened_session(folder, lambda session: session.seen(), block, size)
 
 
-@hostile_input("explained() after 20,000 turns", TURN_COUNT, 1_000)
-async def explain_session(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _measure_opened_session(folder, lambda session: session.explain(), measured, size)
+@add_input("explain() after 20,000 turns", TURN_COUNT, 1_000)
+async def explain_session(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_opened_session(folder, lambda session: session.explain(), block, size)
 
 
-@hostile_input("to_string() of 20,000 turns", TURN_COUNT, 1_000)
-async def export_session(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _measure_opened_session(folder, lambda session: session.to_string(), measured, size)
+@add_input("to_string() of 20,000 turns", TURN_COUNT, 1_000)
+async def export_session(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_opened_session(folder, lambda session: session.to_string(), block, size)
 
 
-@hostile_input("fork() in the middle of 20,000 turns", TURN_COUNT, 1_000)
-async def fork_session(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _measure_opened_session(folder, lambda session: session.fork(size), measured, size)
+@add_input("fork() in the middle of 20,000 turns", TURN_COUNT, 1_000)
+async def fork_session(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_opened_session(folder, lambda session: session.fork(size), block, size)
 
 
-@hostile_input("a message to a cached conversation of 20,000 turns", TURN_COUNT, 1_000, "constant")
-async def send_to_cached_session(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("a message to a cached conversation of 20,000 turns", TURN_COUNT, 1_000, "constant")
+async def send_to_cached_session(folder: Path, block: MeasuredBlock, size: int) -> None:
     async with SQLiteStore(folder / "s.db") as store:
         await append_turns(store, size)
         await build_desk().session("s", store=store).refresh()
-        async with measured:
+        async with block:
             await build_desk().session("s", store=store).say("And now?")
 
 
@@ -170,8 +170,8 @@ def keep(text: str) -> str:
 
 
 @tool(needs_approval=True)
-def keep_if_allowed(text: str) -> str:
-    """Keep a text, if somebody allows it."""
+def keep_with_approval(text: str) -> str:
+    """Keep a text after an approval."""
     return f"kept {len(text)} characters"
 
 
@@ -185,57 +185,61 @@ def make_text_argument(size: int) -> str:
     return json.dumps({"text": "x" * size})
 
 
-async def _run(folder: Path, workflow: Workflow, measured: MeasuredBlock, message: Any = "go", ends: str = "waiting") -> None:
+async def _measure_run(
+    folder: Path, workflow: Workflow, block: MeasuredBlock, message: Any = "go", expected_status: str = "waiting"
+) -> None:
     async with SQLiteStore(folder / "s.db") as store:
         session = workflow.session("s", store=store)
-        async with measured:
+        async with block:
             result = await session.run(message)
-            assert result.status == ends, (result.status, result.error)
+            assert result.status == expected_status, (result.status, result.error)
 
 
-@hostile_input("a 30 MB argument", LARGE_CHARS, 2_000_000, "constant")
-async def call_with_large_argument(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    """It is over the limit and does not run."""
-    await _run(folder, build_desk(Call("keep", make_text_argument(size)), tools=[keep]), measured)
+@add_input("a 30 MB argument", LARGE_CHARS, 2_000_000, "constant")
+async def call_with_large_argument(folder: Path, block: MeasuredBlock, size: int) -> None:
+    """The call is over the limit and does not run."""
+    await _measure_run(folder, build_desk(Call("keep", make_text_argument(size)), tools=[keep]), block)
 
 
-@hostile_input("a 30 MB argument, without limits", LARGE_CHARS, 100_000, "constant")
-async def call_with_unlimited_argument(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _run(folder, build_desk(Call("keep", make_text_argument(size)), tools=[keep], limits=UNLIMITED), measured)
+@add_input("a 30 MB argument, without limits", LARGE_CHARS, 100_000, "constant")
+async def call_with_unlimited_argument(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_run(folder, build_desk(Call("keep", make_text_argument(size)), tools=[keep], limits=UNLIMITED), block)
 
 
-@hostile_input("a 1 MB argument that waits for approval", 1_000_000, 100_000, "constant")
-async def approve_large_argument(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("a 1 MB argument that waits for approval", 1_000_000, 100_000, "constant")
+async def approve_large_argument(folder: Path, block: MeasuredBlock, size: int) -> None:
     async with SQLiteStore(folder / "s.db") as store:
-        session = build_desk(Call("keep_if_allowed", make_text_argument(size)), tools=[keep_if_allowed]).session("s", store=store)
-        async with measured:
+        session = build_desk(Call("keep_with_approval", make_text_argument(size)), tools=[keep_with_approval]).session("s", store=store)
+        async with block:
             result = await session.run("go")
             await session.approve(result.pending[0])
             assert (await session.resume()).text == "done"
 
 
-@hostile_input("a 1 MB argument of many small values", 65_000, 1_000, "constant")
-async def call_with_many_values(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _run(folder, build_desk(Call("keep_any", json.dumps({"value": [{"n": n} for n in range(size)]})), tools=[keep_any]), measured)
+@add_input("a 1 MB argument of many small values", 65_000, 1_000, "constant")
+async def call_with_many_values(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_run(
+        folder, build_desk(Call("keep_any", json.dumps({"value": [{"n": n} for n in range(size)]})), tools=[keep_any]), block
+    )
 
 
-@hostile_input("a 30 MB argument of many small values, without limits", 2_000_000, 1_000, "constant")
-async def call_with_unlimited_values(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("a 30 MB argument of many small values, without limits", 2_000_000, 1_000, "constant")
+async def call_with_unlimited_values(folder: Path, block: MeasuredBlock, size: int) -> None:
     call = Call("keep_any", json.dumps({"value": [{"n": n} for n in range(size)]}))
-    await _run(folder, build_desk(call, tools=[keep_any], limits=UNLIMITED), measured)
+    await _measure_run(folder, build_desk(call, tools=[keep_any], limits=UNLIMITED), block)
 
 
-@hostile_input("a 30 MB argument, opened again", LARGE_CHARS, 2_000_000, "constant")
-async def reopen_large_argument(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("a 30 MB argument, opened again", LARGE_CHARS, 2_000_000, "constant")
+async def reopen_large_argument(folder: Path, block: MeasuredBlock, size: int) -> None:
     workflow = build_desk(Call("keep", make_text_argument(size)), tools=[keep])
     async with SQLiteStore(folder / "s.db") as store:
         await workflow.session("s", store=store).run("go")
-    async with SQLiteStore(folder / "s.db") as store, measured:
+    async with SQLiteStore(folder / "s.db") as store, block:
         await workflow.session("s", store=store).refresh()
 
 
 def make_fetch_tool(size: int) -> Any:
-    """A tool that returns so many characters."""
+    """Return a tool whose output has this many characters."""
 
     @tool
     def fetch() -> str:
@@ -244,59 +248,59 @@ def make_fetch_tool(size: int) -> Any:
     return fetch
 
 
-@hostile_input("a 30 MB output", LARGE_CHARS, 11_000_000, "constant")
-async def return_too_large_output(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    """It is over the limit, and is not kept."""
-    await _run(folder, build_desk(Call("fetch", "{}"), tools=[make_fetch_tool(size)]), measured)
+@add_input("a 30 MB output", LARGE_CHARS, 11_000_000, "constant")
+async def return_too_large_output(folder: Path, block: MeasuredBlock, size: int) -> None:
+    """The output is over the limit, and is not recorded."""
+    await _measure_run(folder, build_desk(Call("fetch", "{}"), tools=[make_fetch_tool(size)]), block)
 
 
-@hostile_input("a 10 MB output", 10_000_000, 100_000, "constant")
-async def return_large_output(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _run(folder, build_desk(Call("fetch", "{}"), tools=[make_fetch_tool(size)]), measured)
+@add_input("a 10 MB output", 10_000_000, 100_000, "constant")
+async def return_large_output(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_run(folder, build_desk(Call("fetch", "{}"), tools=[make_fetch_tool(size)]), block)
 
 
-@hostile_input("a 30 MB reply", LARGE_CHARS, 100_000, "constant")
-async def receive_large_reply(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _run(folder, build_desk(OutputText("word " * (size // 5))), measured)
+@add_input("a 30 MB reply", LARGE_CHARS, 100_000, "constant")
+async def receive_large_reply(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_run(folder, build_desk(OutputText("word " * (size // 5))), block)
 
 
-@hostile_input("a 30 MB message of the user", LARGE_CHARS, 100_000, "constant")
-async def send_large_message(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _run(folder, build_desk(), measured, "x" * size)
+@add_input("a 30 MB message of the user", LARGE_CHARS, 100_000, "constant")
+async def send_large_message(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_run(folder, build_desk(), block, "x" * size)
 
 
-@hostile_input("a message of 100,000 parts", 100_000, 1_000)
-async def send_many_parts(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _run(folder, build_desk(), measured, [f"part {number}" for number in range(size)])
+@add_input("a message of 100,000 parts", 100_000, 1_000)
+async def send_many_parts(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_run(folder, build_desk(), block, [f"part {number}" for number in range(size)])
 
 
-@hostile_input("an argument that is nested 500,000 deep", 500_000, 10_000, "constant")
-async def call_with_nested_argument(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _run(folder, build_desk(Call("keep_any", '{"value": ' + "[" * size + "]" * size + "}"), tools=[keep_any]), measured)
+@add_input("an argument that is nested 500,000 deep", 500_000, 10_000, "constant")
+async def call_with_nested_argument(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_run(folder, build_desk(Call("keep_any", '{"value": ' + "[" * size + "]" * size + "}"), tools=[keep_any]), block)
 
 
-@hostile_input("4,000 calls in one reply", 4_000, 500)
-async def reply_with_many_calls(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    """All but 128 are over the limit."""
-    await _run(folder, build_desk(*make_calls(size), tools=[keep]), measured)
+@add_input("4,000 calls in one reply", 4_000, 500)
+async def reply_with_many_calls(folder: Path, block: MeasuredBlock, size: int) -> None:
+    """All calls but 128 are over the limit."""
+    await _measure_run(folder, build_desk(*make_calls(size), tools=[keep]), block)
 
 
-@hostile_input("4,000 calls in one reply, without limits", 4_000, 200)
-async def reply_with_unlimited_calls(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _run(folder, build_desk(*make_calls(size), tools=[keep], limits=UNLIMITED), measured)
+@add_input("4,000 calls in one reply, without limits", 4_000, 200)
+async def reply_with_unlimited_calls(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_run(folder, build_desk(*make_calls(size), tools=[keep], limits=UNLIMITED), block)
 
 
-@hostile_input("4,000 calls that wait for approval, without limits", 4_000, 200)
-async def reply_with_calls_to_approve(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    workflow = build_desk(*make_calls(size, "keep_if_allowed"), tools=[keep_if_allowed], limits=UNLIMITED)
-    await _run(folder, workflow, measured, ends="pending")
+@add_input("4,000 calls that wait for approval, without limits", 4_000, 200)
+async def reply_with_calls_to_approve(folder: Path, block: MeasuredBlock, size: int) -> None:
+    workflow = build_desk(*make_calls(size, "keep_with_approval"), tools=[keep_with_approval], limits=UNLIMITED)
+    await _measure_run(folder, workflow, block, expected_status="pending")
 
 
 def make_calls(number: int, name: str = "keep") -> list[Call]:
     return [Call(name, '{"text": "x"}', f"call_{each}") for each in range(number)]
 
 
-# -- what a provider sends ---------------------------------------------------------------------------------------------
+# -- answers of a provider ---------------------------------------------------------------------------------------------
 
 
 class StreamedBody(httpx2.AsyncByteStream):
@@ -307,19 +311,19 @@ class StreamedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self._pieces:
-            await asyncio.sleep(0)  # as a socket gives everybody else a turn
+            await asyncio.sleep(0)  # other tasks run, as they do when a socket is read
             yield piece
 
 
 def build_desk_with_provider(
     pieces: Callable[[], list[bytes]], tools: list[Any] | None = None, api: str = "chat", **headers: str
 ) -> Workflow:
-    """An agent whose provider answers the first request with these bytes, over the SDK's own transport, and all others that it is done."""
-    answered = False
+    """Build an agent whose provider answers the first request with these bytes, over the SDK's transport, and all others with "done"."""
+    has_answered = False
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        nonlocal answered
-        answered, first = True, not answered
+        nonlocal has_answered
+        has_answered, first = True, not has_answered
         more = headers if first else {}
         return httpx2.Response(
             200, headers={"content-type": "text/event-stream", **more}, stream=StreamedBody(*(pieces() if first else [DONE_EVENTS[api]]))
@@ -338,7 +342,7 @@ MODELS: dict[str, Callable[[httpx2.AsyncClient], Any]] = {
 
 
 def encode_events(*events: Any) -> bytes:
-    """Events as a provider sends them."""
+    """Encode events as a provider sends them."""
     return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
 
 
@@ -348,8 +352,8 @@ def encode_chat_event(delta: dict[str, Any], finish: str | None = None) -> bytes
 
 def encode_response_events(*texts: str) -> bytes:
     content = [{"type": "output_text", "text": "".join(texts), "annotations": []}]
-    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
-    whole = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": [said]}
+    items = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
+    whole = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": [items]}
     deltas = [{"type": "response.output_text.delta", "item_id": "msg_1", "delta": text} for text in texts]
     return encode_events(*deltas, {"type": "response.completed", "response": whole})
 
@@ -374,75 +378,75 @@ ENCODERS: dict[str, Callable[..., bytes]] = {
     "responses": encode_response_events,
     "anthropic": encode_message_events,
 }
-DONE_EVENTS = {api: said("done") for api, said in ENCODERS.items()}
+DONE_EVENTS = {api: items("done") for api, items in ENCODERS.items()}
 
 
 def split_chunks(data: bytes, size: int = 65_536) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
-@hostile_input("a streamed reply in 100,000 pieces of one byte", 100_000, 2_000)
-async def stream_single_bytes(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("a streamed reply in 100,000 pieces of one byte", 100_000, 2_000)
+async def stream_single_bytes(folder: Path, block: MeasuredBlock, size: int) -> None:
     data = b": " + b"x" * size + b"\n\n" + DONE_EVENTS["chat"]
-    await _run(folder, build_desk_with_provider(lambda: split_chunks(data, 1)), measured)
+    await _measure_run(folder, build_desk_with_provider(lambda: split_chunks(data, 1)), block)
 
 
 def add_stream_inputs(api: str) -> None:
-    """The rows of one provider's event streams."""
+    """Add the rows of one provider's event streams."""
 
-    @hostile_input(f"100,000 small events of {api}, 64 KB at a time", 100_000, 1_000)
-    async def small_events(folder: Path, measured: MeasuredBlock, size: int) -> None:
+    @add_input(f"100,000 small events of {api}, 64 KB at a time", 100_000, 1_000)
+    async def small_events(folder: Path, block: MeasuredBlock, size: int) -> None:
         data = ENCODERS[api](*(["w "] * size))
-        await _run(folder, build_desk_with_provider(lambda: split_chunks(data), api=api), measured)
+        await _measure_run(folder, build_desk_with_provider(lambda: split_chunks(data), api=api), block)
 
-    @hostile_input(f"a streamed event of 30 MB of {api}", LARGE_CHARS, 3_000_000)
-    async def large_event(folder: Path, measured: MeasuredBlock, size: int) -> None:
+    @add_input(f"a streamed event of 30 MB of {api}", LARGE_CHARS, 3_000_000)
+    async def large_event(folder: Path, block: MeasuredBlock, size: int) -> None:
         data = ENCODERS[api]("x" * size)
-        await _run(folder, build_desk_with_provider(lambda: split_chunks(data), api=api), measured)
+        await _measure_run(folder, build_desk_with_provider(lambda: split_chunks(data), api=api), block)
 
 
 for _api in ENCODERS:
     add_stream_inputs(_api)
 
 
-@hostile_input("100,000 small events in one piece of gzip", 100_000, 1_000)
-async def stream_gzip(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("100,000 small events in one piece of gzip", 100_000, 1_000)
+async def stream_gzip(folder: Path, block: MeasuredBlock, size: int) -> None:
     data = gzip.compress(encode_chat_events(*(["w "] * size)))
-    await _run(folder, build_desk_with_provider(lambda: [data], **{"content-encoding": "gzip"}), measured)
+    await _measure_run(folder, build_desk_with_provider(lambda: [data], **{"content-encoding": "gzip"}), block)
 
 
-@hostile_input("a streamed line of 30 MB without an end", LARGE_CHARS, 3_000_000)
-async def stream_endless_line(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    """The reply is incomplete: what came is thrown away, and the model is asked again."""
+@add_input("a streamed line of 30 MB without an end", LARGE_CHARS, 3_000_000)
+async def stream_endless_line(folder: Path, block: MeasuredBlock, size: int) -> None:
+    """The reply is incomplete: its text is dropped, and the model is requested again."""
     data = b"data: " + b"x" * size
-    await _run(folder, build_desk_with_provider(lambda: split_chunks(data)), measured)
+    await _measure_run(folder, build_desk_with_provider(lambda: split_chunks(data)), block)
 
 
-@hostile_input("a 30 MB argument, streamed", LARGE_CHARS, 2_000_000)
-async def stream_large_argument(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("a 30 MB argument, streamed", LARGE_CHARS, 2_000_000)
+async def stream_large_argument(folder: Path, block: MeasuredBlock, size: int) -> None:
     piece = make_text_argument(size)
-    called = [{"index": 0, "id": "call_1", "function": {"name": "keep", "arguments": piece[:20]}}]
+    tool_calls = [{"index": 0, "id": "call_1", "function": {"name": "keep", "arguments": piece[:20]}}]
     texts = [part.decode() for part in split_chunks(piece[20:].encode(), 1_000)]
     rest = [encode_chat_event({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}) for text in texts]
-    data = encode_chat_event({"tool_calls": called}) + b"".join(rest) + encode_chat_event({}, "tool_calls") + b"data: [DONE]\n\n"
-    await _run(folder, build_desk_with_provider(lambda: split_chunks(data), [keep]), measured)
+    data = encode_chat_event({"tool_calls": tool_calls}) + b"".join(rest) + encode_chat_event({}, "tool_calls") + b"data: [DONE]\n\n"
+    await _measure_run(folder, build_desk_with_provider(lambda: split_chunks(data), [keep]), block)
 
 
-@hostile_input("a tool schema of 100,000 options", 100_000, 1_000)
-async def build_huge_schema(folder: Path, measured: MeasuredBlock, size: int) -> None:
+@add_input("a tool schema of 100,000 options", 100_000, 1_000)
+async def build_huge_schema(folder: Path, block: MeasuredBlock, size: int) -> None:
     options = Literal[tuple(f"option {number} with a long name" for number in range(size))]  # type: ignore[valid-type]
 
     async def choose(option: options) -> str:  # type: ignore[valid-type]
         return "chosen"
 
     workflow = build_desk_with_provider(lambda: [DONE_EVENTS["chat"]], [tool(choose)])  # a program does this when it starts
-    await _run(folder, workflow, measured)
+    await _measure_run(folder, workflow, block)
 
 
-# -- what a client of a served workflow sends --------------------------------------------------------------------------
+# -- requests to a served workflow -------------------------------------------------------------------------------------
 
 
-async def _post(measured: MeasuredBlock, body: bytes, status: int) -> None:
+async def _measure_post(block: MeasuredBlock, body: bytes, status: int) -> None:
     """Send a request to the OpenAI endpoint of a server that runs in the same event loop."""
     server = Server(build_desk(), port=0, token=TOKEN)
     server.listen()
@@ -450,7 +454,7 @@ async def _post(measured: MeasuredBlock, body: bytes, status: int) -> None:
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json", "content-length": str(len(body))}
     async with httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=600) as client:
         assert (await client.get("/v1/models", headers=headers | {"content-length": "0"})).status_code == 200
-        async with measured:
+        async with block:
             answer = await client.post("/v1/responses", content=StreamedBody(*split_chunks(body)), headers=headers)
             assert answer.status_code == status, answer.text[:300]
     server.request_stop()
@@ -460,32 +464,32 @@ async def _post(measured: MeasuredBlock, body: bytes, status: int) -> None:
 TOKEN = "token-that-only-tests-have"
 
 
-@hostile_input("a request of 15 MB with one text", 15_000_000, 100_000)
-async def post_large_text(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _post(measured, json.dumps({"model": "desk", "input": "x" * size}).encode(), 200)
+@add_input("a request of 15 MB with one text", 15_000_000, 100_000)
+async def post_large_text(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_post(block, json.dumps({"model": "desk", "input": "x" * size}).encode(), 200)
 
 
-@hostile_input("a request with 100,000 messages", 100_000, 1_000)
-async def post_many_messages(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    said = [{"role": "user", "content": f"message {number}"} for number in range(size)]
-    await _post(measured, json.dumps({"model": "desk", "input": said}).encode(), 200)
+@add_input("a request with 100,000 messages", 100_000, 1_000)
+async def post_many_messages(folder: Path, block: MeasuredBlock, size: int) -> None:
+    items = [{"role": "user", "content": f"message {number}"} for number in range(size)]
+    await _measure_post(block, json.dumps({"model": "desk", "input": items}).encode(), 200)
 
 
-@hostile_input("a request that is nested 1,000,000 deep", 1_000_000, 10_000)
-async def post_nested_input(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _post(measured, b'{"model": "desk", "input": ' + b"[" * size + b"]" * size + b"}", 400)
+@add_input("a request that is nested 1,000,000 deep", 1_000_000, 10_000)
+async def post_nested_input(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_post(block, b'{"model": "desk", "input": ' + b"[" * size + b"]" * size + b"}", 400)
 
 
-@hostile_input("a request of 100 MB, which is refused", 100_000_000, 22_000_000)
-async def post_too_large_body(folder: Path, measured: MeasuredBlock, size: int) -> None:
-    await _post(measured, b'{"model": "desk", "input": "' + b"x" * size + b'"}', 413)
+@add_input("a request of 100 MB, which is refused", 100_000_000, 22_000_000)
+async def post_too_large_body(folder: Path, block: MeasuredBlock, size: int) -> None:
+    await _measure_post(block, b'{"model": "desk", "input": "' + b"x" * size + b'"}', 413)
 
 
 # -- measuring ---------------------------------------------------------------------------------------------------------
 
 
 class MeasuredBlock:
-    """The block of a row in which nothing may stall."""
+    """The block of a row in which stalls are measured."""
 
     def __init__(self) -> None:
         self.meter = StallMeter()
@@ -499,22 +503,22 @@ class MeasuredBlock:
 
 
 async def measure_longest_stall(hostile: HostileInput) -> Stall:
-    """Do what a row says, once and in full size."""
-    measured = MeasuredBlock()
+    """Run a row once in full size; return its longest stall."""
+    block = MeasuredBlock()
     with tempfile.TemporaryDirectory() as folder:
-        await hostile.run(Path(folder), measured, hostile.size)
-    return measured.meter.longest
+        await hostile.run_input(Path(folder), block, hostile.size)
+    return block.meter.longest
 
 
 def main(name_parts: Sequence[str] = (), rounds: int = 3) -> None:
-    """Print the longest stall of each row: of three runs the least, because other work on the machine only adds to it."""
+    """Print the longest stall of each row: the minimum of three runs, because other work of the machine only adds to it."""
     for name, hostile in HOSTILE_INPUTS.items():
         if not name_parts or any(each in name for each in name_parts):
-            least = min((asyncio.run(measure_longest_stall(hostile)) for _ in range(rounds)), key=lambda stall: stall.ms_without_gc)
-            over = "OVER " if least.ms_without_gc > GOAL_MS else "     "
-            collecting = f" and {least.gc_ms:.0f} of the garbage collector" if least.gc_ms > 1 else ""
-            where = f", in {least.location}" if least.location else ""
-            print(f"{over}{least.ms_without_gc:8.1f} ms  {name}{collecting}{where}", flush=True)
+            shortest = min((asyncio.run(measure_longest_stall(hostile)) for _ in range(rounds)), key=lambda stall: stall.ms_without_gc)
+            marker = "OVER " if shortest.ms_without_gc > GOAL_MS else "     "
+            gc_suffix = f" and {shortest.gc_ms:.0f} of the garbage collector" if shortest.gc_ms > 1 else ""
+            location_suffix = f", in {shortest.location}" if shortest.location else ""
+            print(f"{marker}{shortest.ms_without_gc:8.1f} ms  {name}{gc_suffix}{location_suffix}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What importing costs: `python -m tests.scale.import_cost`. CPU time of fresh interpreters, taken in turns, as ratios of the first line.
+"""The cost of importing: `python -m tests.scale.import_cost`. CPU time of fresh interpreters, in turns, as ratios to the first line.
 
-In a plain installation (`pip install .` in a new environment) this is what users have; the development environment has hooks of
-its own. With valgrind on the machine, instructions too: they do not depend on who else is working.
+Run this in a plain installation (`pip install .` in a new environment), as users have it; the development environment has import hooks of
+its own. If valgrind is installed, it also counts instructions, which do not depend on other work of the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 
-IMPORTS = [
+IMPORT_STATEMENTS = [
     "import asyncio, json, sqlite3",
     "import asyncio, msgspec",
     "import legato",
@@ -23,7 +23,7 @@ IMPORTS = [
     "from legato.models import OpenAIResponses",
     "import pydantic",
 ]
-# Compiled modules are kept between runs, as they are wherever a program runs twice, and dictionaries are laid out alike.
+# Compiled modules stay between runs, as for a program that runs twice, and hashes are equal in all runs.
 ENVIRONMENT = {**{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}, "PYTHONHASHSEED": "0"}
 
 
@@ -35,27 +35,31 @@ def measure_cpu_ms(code: str) -> float:
 
 
 def count_instructions(code: str) -> float:
-    """Millions of them, of the whole interpreter."""
+    """Return the millions of instructions of the whole interpreter."""
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", sys.executable, "-c", code]
-    told = subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True, text=True).stderr
-    found = re.search(r"I +refs: +([\d,]+)", told)
-    assert found, told
+    output = subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True, text=True).stderr
+    found = re.search(r"I +refs: +([\d,]+)", output)
+    assert found, output
     return int(found[1].replace(",", "")) / 1e6
 
 
 def main(rounds: int = 41) -> None:
-    for code in IMPORTS:
-        measure_cpu_ms(code)  # to have everything compiled
-    spent: dict[str, list[float]] = {code: [] for code in IMPORTS}
+    for code in IMPORT_STATEMENTS:
+        measure_cpu_ms(code)  # so that everything is compiled
+    cpu_times: dict[str, list[float]] = {code: [] for code in IMPORT_STATEMENTS}
     for _ in range(rounds):
-        for code in IMPORTS:
-            spent[code].append(measure_cpu_ms(code))
-    counted = {code: count_instructions(code) for code in IMPORTS} if shutil.which("valgrind") else {}
-    limit = statistics.median(spent[IMPORTS[0]])
-    for code in IMPORTS:
-        median = statistics.median(spent[code])
-        told = f", {counted[code]:4.0f} M instructions ({counted[code] / counted[IMPORTS[0]]:.2f})" if counted else ""
-        print(f"{median:6.1f} ms CPU ({median / limit:.2f}), least {min(spent[code]):5.1f}{told}  {code}")
+        for code in IMPORT_STATEMENTS:
+            cpu_times[code].append(measure_cpu_ms(code))
+    instructions = {code: count_instructions(code) for code in IMPORT_STATEMENTS} if shutil.which("valgrind") else {}
+    limit = statistics.median(cpu_times[IMPORT_STATEMENTS[0]])
+    for code in IMPORT_STATEMENTS:
+        median = statistics.median(cpu_times[code])
+        counts = (
+            f", {instructions[code]:4.0f} M instructions ({instructions[code] / instructions[IMPORT_STATEMENTS[0]]:.2f})"
+            if instructions
+            else ""
+        )
+        print(f"{median:6.1f} ms CPU ({median / limit:.2f}), least {min(cpu_times[code]):5.1f}{counts}  {code}")
 
 
 if __name__ == "__main__":

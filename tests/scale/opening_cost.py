@@ -1,6 +1,6 @@
-"""What opening costs: `python -m tests.scale.opening_cost`. A turn is a message of about 20 tokens and a reply of about 100.
+"""The cost of opening a session: `python -m tests.scale.opening_cost`. A turn is a message of about 20 tokens and a reply of about 100.
 
-Opening is everything from a new `SQLiteStore` on the file until the conversation can go on: read, check, decode, fold, `status`.
+Opening is everything from a new `SQLiteStore` on the file until the conversation can continue: read, check, decode, fold, `status`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MESSAGE = "Could you please check for me whether order 4711 was sent on Monday, 
 
 
 class TalkingModel:
-    """A model that costs nothing. `provider`: with all the ids that a provider adds."""
+    """A model that costs nothing. `has_provider_ids`: its replies have all the ids that a provider adds."""
 
     name = "talking"
 
@@ -60,7 +60,7 @@ async def record_turns(path: Path, turns: int, has_provider_ids: bool) -> None:
 
 
 async def measure_opening(path: Path) -> tuple[float, float]:
-    """Milliseconds on the wall, and of CPU time."""
+    """Return the wall and CPU milliseconds of opening the session."""
     wall, cpu = time.perf_counter(), time.process_time()
     async with SQLiteStore(path) as store:
         session = build_desk(store, False).session("s")
@@ -71,16 +71,16 @@ async def measure_opening(path: Path) -> tuple[float, float]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for provider in (False, True):
+        for has_provider_ids in (False, True):
             found: list[tuple[int, float]] = []
             for turns in (10, 100, 1_000, 10_000):
-                path = Path(folder) / f"{turns}-{provider}.db"
-                asyncio.run(record_turns(path, turns, provider))
+                path = Path(folder) / f"{turns}-{has_provider_ids}.db"
+                asyncio.run(record_turns(path, turns, has_provider_ids))
                 runs = [asyncio.run(measure_opening(path)) for _ in range(11)]
                 wall, cpu = (statistics.median(each) for each in zip(*runs, strict=True))
-                weight = path.stat().st_size / (turns * (len(MESSAGE) + len(REPLY)))
-                whose = " of a provider" if provider else ""
-                print(f"{turns:6} turns{whose}: {cpu:6.1f} ms CPU, {wall:6.1f} ms, {weight:.2f} bytes per byte said")
+                size_ratio = path.stat().st_size / (turns * (len(MESSAGE) + len(REPLY)))
+                suffix = " with provider ids" if has_provider_ids else ""
+                print(f"{turns:6} turns{suffix}: {cpu:6.1f} ms CPU, {wall:6.1f} ms, {size_ratio:.2f} bytes per byte of text")
                 found.append((turns, cpu))
             steps = [math.log(b[1] / a[1]) / math.log(b[0] / a[0]) for a, b in pairwise(found)]
             print("exponents from step to step:", ", ".join(f"{step:.2f}" for step in steps))

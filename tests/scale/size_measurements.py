@@ -1,4 +1,4 @@
-"""What size costs: measured in one run, as ratios, on whatever machine this is."""
+"""Measurements of the cost of size, as ratios within one run, so that they hold on any machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPLY = "I have looked into this part of the question and will pass on what I fo
 
 
 class PassingModel:
-    """A model that hands on to the other agent `times` times, then says so. Costs nothing itself."""
+    """A model that hands over to the other agent `times` times, then answers. It costs nothing itself."""
 
     name = "passing"
 
@@ -53,12 +53,12 @@ def build_ping_pong(model: PassingModel, store: Store | None = None) -> Workflow
 
 
 async def measure_handoffs(path: Path, times: int = 800) -> dict[str, float]:
-    """Hand back and forth in one run: what the last hundred handoffs cost compared with the first, and what the file weighs."""
+    """Hand back and forth in one run; compare the last hundred handoffs with the first, and the file with its texts."""
     marks: list[float] = []
     async with SQLiteStore(path) as store:
         workflow = build_ping_pong(PassingModel(times, lambda: marks.append(time.process_time())), store)
         session = workflow.session("s")
-        gc.disable()  # a collection in the middle would be counted against whichever hundred it falls into
+        gc.disable()  # a collection would count for the hundred handoffs in which it happens
         try:
             result = await session.run("go")
         finally:
@@ -66,12 +66,12 @@ async def measure_handoffs(path: Path, times: int = 800) -> dict[str, float]:
         assert result.text == "done: go"
         spans = [after - before for before, after in pairwise(marks)]
         first, last = statistics.median(spans[:100]), statistics.median(spans[-100:])
-        words = count_conversation_bytes(session)
-    return {"first_ms": first * 1e3, "last_ms": last * 1e3, "last/first": last / first, "file/said": path.stat().st_size / words}
+        text_bytes = count_conversation_bytes(session)
+    return {"first_ms": first * 1e3, "last_ms": last * 1e3, "last/first": last / first, "file/said": path.stat().st_size / text_bytes}
 
 
 def count_conversation_bytes(session: Session) -> int:
-    """The bytes said: words, calls (tool and arguments) and outputs, as every agent sees them."""
+    """Return the bytes of all texts, calls (tool and arguments) and outputs, as every agent gets them."""
     total = 0
     for group in select_groups(session.state, Everything(), "a"):
         for entry in group.entries:
@@ -84,14 +84,14 @@ def count_conversation_bytes(session: Session) -> int:
 
 
 async def measure_opening(path: Path, facts: int = 10_000) -> dict[str, float]:
-    """Open a conversation of many facts, compared with the least that must be done: read the rows and parse their JSON."""
+    """Open a conversation of many facts; compare that with the minimum: read the rows and parse their JSON."""
     async with SQLiteStore(path) as store:
         workflow = build_ping_pong(PassingModel(facts // 2), store)
         await workflow.session("s").run("go")
     best, limit = float("inf"), float("inf")
     for _ in range(5):
         async with SQLiteStore(path) as store:
-            await store.list()  # opening the file is not what is measured
+            await store.list()  # opening the file is not measured
             begun = time.perf_counter()
             session = await build_ping_pong(PassingModel(0), store).session("s").refresh()
             best = min(best, time.perf_counter() - begun)
@@ -105,15 +105,15 @@ async def measure_opening(path: Path, facts: int = 10_000) -> dict[str, float]:
 
 
 async def measure_concurrent_sessions(sessions: int = 1_000, times: int = 10) -> dict[str, float]:
-    """Many conversations at once in one process, ten handoffs each, none mixed up."""
+    """Run many conversations concurrently in one process, ten handoffs each, and check that none gets another's text."""
     workflow = build_ping_pong(PassingModel(times))
     begun = time.process_time()
 
-    async def one(number: int) -> str:
+    async def run_session(number: int) -> str:
         result = await workflow.session(f"s{number}").run(f"question {number}")
         return str(result.text)
 
-    answers = await asyncio.gather(*(one(number) for number in range(sessions)))
-    assert answers == [f"done: question {number}" for number in range(sessions)], "somebody got another's words"
+    answers = await asyncio.gather(*(run_session(number) for number in range(sessions)))
+    assert answers == [f"done: question {number}" for number in range(sessions)], "a conversation got another's text"
     spent = time.process_time() - begun
     return {"sessions": sessions, "cpu_s": spent, "handoffs/s": sessions * times / spent}

@@ -1,4 +1,4 @@
-"""Measures how long the event loop stands still: the longest time for which a task that wanted to run could not."""
+"""Measurement of stalls of the event loop: the longest time for which a ready task could not run."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 HEARTBEAT_INTERVAL_S = 0.001
-"""How often the heartbeat task asks to run."""
+"""The interval of the heartbeat task."""
 
 WATCHDOG_INTERVAL_S = 0.02
-"""After how long without a heartbeat the watchdog looks at what the loop is doing."""
+"""The time without a heartbeat after which the watchdog reads the loop's stack."""
 
 
 class Stall(NamedTuple):
-    """A gap between two heartbeats, without the time for which the operating system ran other threads in its place.
+    """A gap between two heartbeats, without the time in which the operating system ran other threads instead.
 
-    `collecting_ms`: how much of it was Python's garbage collector. It is in `ms`, and it grows with all that the program has in memory.
-    `where`: what the loop's thread was doing; empty if the gap was too short to look.
+    `gc_ms`: the part of `ms` in Python's garbage collector, which grows with the memory of the program. `location`: the lines that the
+    loop's thread was running; empty if the gap was too short for the watchdog.
     """
 
     ms: float = 0.0
@@ -32,7 +32,7 @@ class Stall(NamedTuple):
 
     @property
     def ms_without_gc(self) -> float:
-        """Without the garbage collector."""
+        """The gap without the garbage collector."""
         return self.ms - self.gc_ms
 
 
@@ -50,7 +50,7 @@ class StallMeter:
         self._gc_s = self._gc_started_at = 0.0
 
     async def run_heartbeat(self) -> None:
-        """Run for as long as is measured."""
+        """Measure the gaps between heartbeats until cancelled."""
         before = get_running_time()
         while True:
             self._gc_s, self._location = 0.0, ""
@@ -63,7 +63,7 @@ class StallMeter:
             self._beats += 1
 
     def run_watchdog(self, loop_thread: int, stopped: threading.Event) -> None:
-        """Note the place once in each gap that is long."""
+        """Record the location once in each long gap."""
         beats = -1
         while not stopped.wait(WATCHDOG_INTERVAL_S):
             if beats == self._beats:
@@ -71,7 +71,7 @@ class StallMeter:
             beats = self._beats
 
     def on_garbage_collection(self, phase: str, info: dict[str, Any]) -> None:
-        """The garbage collector begins or ends."""
+        """Count the time between the start and the end of a garbage collection."""
         if phase == "start":
             self._gc_started_at = get_running_time()
         else:
@@ -79,15 +79,15 @@ class StallMeter:
 
 
 def get_running_time() -> float:
-    """Seconds, without those for which this thread could have run and the operating system did not let it (where it tells)."""
+    """Return seconds without those in which this thread was ready and the operating system ran others (if the system reports them)."""
     waited = 0.0
-    with suppress(OSError), open("/proc/thread-self/schedstat") as told:
-        waited = int(told.read().split()[1]) / 1e9
+    with suppress(OSError), open("/proc/thread-self/schedstat") as file:
+        waited = int(file.read().split()[1]) / 1e9
     return time.perf_counter() - waited
 
 
 def find_location(frame: FrameType | None) -> str:
-    """The innermost lines of Legato that a thread is in."""
+    """Return the innermost lines of Legato in a thread's stack."""
     found: list[str] = []
     while frame is not None and len(found) < 2:
         name = frame.f_code.co_filename
@@ -99,12 +99,12 @@ def find_location(frame: FrameType | None) -> str:
 
 @asynccontextmanager
 async def measure_stalls() -> AsyncIterator[StallMeter]:
-    """Measure within the block."""
-    meter, over = StallMeter(), threading.Event()
-    watchdog = threading.Thread(target=meter.run_watchdog, args=(threading.get_ident(), over))
+    """Measure stalls within the block."""
+    meter, is_over = StallMeter(), threading.Event()
+    watchdog = threading.Thread(target=meter.run_watchdog, args=(threading.get_ident(), is_over))
     gc.collect()
     gc.callbacks.append(meter.on_garbage_collection)
-    beating = asyncio.create_task(meter.run_heartbeat())
+    heartbeat = asyncio.create_task(meter.run_heartbeat())
     watchdog.start()
     await asyncio.sleep(HEARTBEAT_INTERVAL_S * 5)
     meter.longest = Stall()
@@ -112,7 +112,7 @@ async def measure_stalls() -> AsyncIterator[StallMeter]:
         yield meter
         await asyncio.sleep(HEARTBEAT_INTERVAL_S * 5)
     finally:
-        beating.cancel()
+        heartbeat.cancel()
         gc.callbacks.remove(meter.on_garbage_collection)
-        over.set()
+        is_over.set()
         watchdog.join()

@@ -1,6 +1,6 @@
-"""Programs for a profiler, such as valgrind: `python -m tests.scale.step_profile 150` plays 150 handoffs in memory.
+"""Programs for a profiler, such as valgrind: `python -m tests.scale.step_profile 150` runs 150 handoffs in memory.
 
-`... 150 file` plays them in a SQLite file, `... 150 chat` plays turns of a chat with three tools each, in memory. `... append` times the
+`... 150 file` runs them in a SQLite file, `... 150 chat` runs turns of a chat with three tools each, in memory. `... append` measures the
 parts of an append to SQLite.
 """
 
@@ -25,7 +25,7 @@ from legato.stores.contract import Store
 from legato.stores.sqlite import ledgers
 from tests.scale.size_measurements import REPLY, PassingModel, build_ping_pong
 
-REPETITIONS = 2_000
+REPETITION_COUNT = 2_000
 NOW_MS = 1_700_000_000_000
 HANDOFF_FACTS: list[AnyFact] = [
     ModelReplied(
@@ -40,7 +40,7 @@ async def run_handoffs(times: int, store: Store) -> None:
 
 
 class ToolCallingModel:
-    """Calls three tools for each message, then answers."""
+    """A model that calls three tools for each message, then answers."""
 
     name = "asking"
 
@@ -66,38 +66,38 @@ async def measure_appends(path: Path) -> None:
     async with SQLiteStore(path) as store:
         length = await store.append("s", 0, [Opened(at=NOW_MS, ledger_id="l", workflow="w")], ledger_id="l")
         begun = time.process_time()
-        for _ in range(REPETITIONS):
+        for _ in range(REPETITION_COUNT):
             length = await store.append("s", length, HANDOFF_FACTS, ledger_id="l")
         print_cost("an append of two facts", begun)
     connection = ledgers.sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous=NORMAL")
     bodies, row = [encode_fact(fact) for fact in HANDOFF_FACTS], ledgers.find_row(connection, "s")
     assert row is not None
-    place = iter(range(0, 10**9, 2))
+    positions = iter(range(0, 10**9, 2))
 
-    def rows(entry: bool) -> None:
+    def write_rows(entry: bool) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        ledgers._insert_facts(connection, 99, next(place), bodies)
+        ledgers._insert_facts(connection, 99, next(positions), bodies)
         if entry:
             ledgers._save_row(connection, row._replace(touched=ledgers._next_touch()))
         connection.execute("COMMIT")
 
     parts: dict[str, Callable[[], object]] = {
-        "its two rows alone": lambda: rows(False),
-        "its two rows and the ledger's entry": lambda: rows(True),
+        "its two rows alone": lambda: write_rows(False),
+        "its two rows and the ledger's entry": lambda: write_rows(True),
         "finding the entry": lambda: ledgers.find_row(connection, "s"),
         "writing the facts as JSON": lambda: [encode_fact(fact) for fact in HANDOFF_FACTS],
     }
-    for what, part in parts.items():
+    for name, part in parts.items():
         begun = time.process_time()
-        for _ in range(REPETITIONS):
+        for _ in range(REPETITION_COUNT):
             part()
-        print_cost(what, begun)
+        print_cost(name, begun)
     connection.close()
 
 
 def print_cost(label: str, started_at: float) -> None:
-    print(f"{label}: {(time.process_time() - started_at) / REPETITIONS * 1e6:.0f} us")
+    print(f"{label}: {(time.process_time() - started_at) / REPETITION_COUNT * 1e6:.0f} us")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""No hostile input costs more work than its size explains: counted in lines that run, for a small size and for four times as much."""
+"""The work of each hostile input is constant or linear in its size: lines that run are counted for a small size and for four times that."""
 
 import asyncio
 
@@ -8,11 +8,11 @@ from tests.scale.hostile_inputs import HOSTILE_INPUTS
 from tests.scale.work_counters import LineCounter
 
 MAX_GROWTH = {"constant": 2, "linear": 8}
-"""Four times as much may cost so many times as much. Worse orders cost 4 and 16 times as much; how threads take turns adds some lines."""
+"""The allowed growth of the work for four times the size. Worse orders grow 4 and 16 times; thread switches add some lines."""
 
 
-class CountedLines:
-    """The block of a row in which lines are counted."""
+class LineCountBlock:
+    """A block of a row in which lines are counted."""
 
     def __init__(self):
         self._lines = LineCounter()
@@ -27,16 +27,16 @@ class CountedLines:
 
 
 def count_lines(hostile, size, folder):
-    """The lines that run for so much of it."""
+    """Return the number of lines that run for an input of this size."""
     folder.mkdir()
-    counted = CountedLines()
-    asyncio.run(hostile.run(folder, counted, size))
-    return counted.count
+    block = LineCountBlock()
+    asyncio.run(hostile.run_input(folder, block, size))
+    return block.count
 
 
 @pytest.mark.parametrize("name", HOSTILE_INPUTS)
 def test_hostile_input_costs_bounded_work(name, tmp_path):
     hostile = HOSTILE_INPUTS[name]
-    count_lines(hostile, hostile.test_size, tmp_path / "first")  # what is imported at its first use is imported here
+    count_lines(hostile, hostile.test_size, tmp_path / "first")  # so that imports of the first use are not counted
     few, many = (count_lines(hostile, size, tmp_path / str(size)) for size in (hostile.test_size, 4 * hostile.test_size))
     assert many / few < MAX_GROWTH[hostile.work], (few, many)

@@ -1,4 +1,4 @@
-"""What many tool calls in one reply cost is linear in their number: counted in lines of code that run, not in time."""
+"""The cost of many tool calls in one reply is linear in their number: counted in lines of code that run, not in time."""
 
 import asyncio
 import json
@@ -19,13 +19,13 @@ from tests.scale.work_counters import LineCounter
 
 FEW_CALLS, MANY_CALLS = 500, 2_000
 MAX_GROWTH = 4.5
-"""Four times as many calls may cost so many times as much."""
+"""The allowed growth of the cost for four times as many calls."""
 
 UNREACHABLE_PROVIDER = {"api_key": "none", "base_url": "http://127.0.0.1:9"}
 
 
 def build_desk(number, tool_name="look", max_calls=None, **options):
-    """An agent whose first reply has so many calls."""
+    """Build a desk with an agent whose first reply has this many calls."""
 
     async def look(key: int) -> str:
         return f"found {key}"
@@ -35,24 +35,24 @@ def build_desk(number, tool_name="look", max_calls=None, **options):
     return HandoffBuilder("desk", agents).with_limits(Limits(calls_per_reply=max_calls)).build()
 
 
-def count_lines(doing):
-    """The lines that run for it."""
+def count_lines(awaitable):
+    """Return the number of lines that run."""
 
-    async def counted():
+    async def run():
         with LineCounter() as lines:
-            await doing
+            await awaitable
         return lines.count
 
-    return asyncio.run(counted())
+    return asyncio.run(run())
 
 
 async def run_warmup():
-    """Have what is imported at its first use imported."""
+    """Run once, so that imports of the first use are not counted."""
     await build_desk(1).session().run("go")
 
 
 def measure_growth(run):
-    """How many times as much it costs with many calls as with few. `play(number)` gives what is to be counted."""
+    """Return the cost of many calls divided by that of few. `run(number)` returns the awaitable to count."""
     asyncio.run(run_warmup())
     few, many = count_lines(run(FEW_CALLS)), count_lines(run(MANY_CALLS))
     return many / few
@@ -69,7 +69,7 @@ CALL_KINDS = {
     "one by one": {"alone": True},
     "of an unknown tool": {"tool_name": "misspelled"},
     "beyond the limit": {"max_calls": 1},
-    "looked at first": {"needs_approval": lambda *given: False},
+    "after an approval check": {"needs_approval": lambda *arguments: False},
 }
 
 
@@ -78,12 +78,12 @@ def test_running_many_calls_costs_in_proportion(kind):
     assert measure_growth(lambda number: run_in_memory(number, **CALL_KINDS[kind])) < MAX_GROWTH
 
 
-def test_running_many_calls_in_a_file_costs_in_proportion(tmp_path):
-    async def in_a_file(number):
+def test_many_calls_in_file_cost_in_proportion(tmp_path):
+    async def run_in_file(number):
         async with SQLiteStore(tmp_path / f"{number}.db", "process") as store:
             await build_desk(number).session("s", store=store).run("go")
 
-    assert measure_growth(in_a_file) < MAX_GROWTH
+    assert measure_growth(run_in_file) < MAX_GROWTH
 
 
 def test_opening_and_following_calls_costs_in_proportion(tmp_path):
@@ -91,7 +91,7 @@ def test_opening_and_following_calls_costs_in_proportion(tmp_path):
         async with SQLiteStore(tmp_path / f"{number}.db", "process") as store:
             await build_desk(number).session("s", store=store).run("go")
 
-    async def opened(number):
+    async def open_and_follow(number):
         async with SQLiteStore(tmp_path / f"{number}.db") as store:
             session = await build_desk(number).session("s", store=store).refresh()
             assert session.status == "waiting"
@@ -99,12 +99,12 @@ def test_opening_and_following_calls_costs_in_proportion(tmp_path):
 
     for number in (FEW_CALLS, MANY_CALLS):
         asyncio.run(record(number))
-    assert measure_growth(opened) < MAX_GROWTH
+    assert measure_growth(open_and_follow) < MAX_GROWTH
 
 
 @pytest.mark.parametrize("kind", ["approval", "result"])
 def test_deciding_many_calls_costs_in_proportion(kind):
-    async def decided(number):
+    async def decide_all(number):
         options = {"needs_approval": True} if kind == "approval" else {"deferred": True}
         session = build_desk(number, **options).session("s", store=MemoryStore())
         await session.run("go")
@@ -113,11 +113,11 @@ def test_deciding_many_calls_costs_in_proportion(kind):
         result = await session.resume()
         assert result.text == "done"
 
-    assert measure_growth(decided) < MAX_GROWTH
+    assert measure_growth(decide_all) < MAX_GROWTH
 
 
 def test_calls_beside_waiting_ones_cost_in_proportion():
-    async def mixed(number):
+    async def run_mixed(number):
         def ask() -> str:
             return "done"
 
@@ -130,49 +130,52 @@ def test_calls_beside_waiting_ones_cost_in_proportion():
         await session.run("go")
         assert len(session.pending) == number // 2
 
-    assert measure_growth(mixed) < MAX_GROWTH
+    assert measure_growth(run_mixed) < MAX_GROWTH
 
 
 def test_calling_an_agent_many_times_costs_in_proportion():
-    async def asked(number):
-        child = Agent("child", "", ScriptedModel(lambda seen: "Looked."))
+    async def call_agents(number):
+        child = Agent("child", "", ScriptedModel(lambda request: "Looked."))
         calls = [Call("ask_child", f'{{"task": "{key}"}}') for key in range(number // 5)]
         boss = Agent("boss", "", ScriptedModel([calls, "done"]), [child.as_tool()])
         workflow = HandoffBuilder("office", [boss]).with_limits(Limits(turns=None, calls_per_reply=None)).build()
         assert (await workflow.run("go")).text == "done"
 
-    assert measure_growth(asked) < MAX_GROWTH
+    assert measure_growth(call_agents) < MAX_GROWTH
 
 
-@pytest.mark.parametrize("wire", [OpenAIResponses, OpenAIChat, Anthropic])
-def test_request_with_many_outputs_costs_in_proportion(wire):
-    async def compiled(number):
+@pytest.mark.parametrize("model_class", [OpenAIResponses, OpenAIChat, Anthropic])
+def test_request_with_many_outputs_costs_in_proportion(model_class):
+    async def encode(number):
         session = build_desk(number, tool_name="misspelled").session("s", store=MemoryStore())
         await session.run("go")
-        frame, groups = TurnContext(agent="clerk", instructions="You are a clerk."), select_groups(session.state, Everything(), "clerk")
-        model = wire("gpt-5.1" if wire is not Anthropic else "claude-sonnet-5", **UNREACHABLE_PROVIDER)
-        await model.body(build_request(session.state, frame, "f" * 32, groups, "clerk"))
+        turn_context, groups = (
+            TurnContext(agent="clerk", instructions="You are a clerk."),
+            select_groups(session.state, Everything(), "clerk"),
+        )
+        model = model_class("gpt-5.1" if model_class is not Anthropic else "claude-sonnet-5", **UNREACHABLE_PROVIDER)
+        await model.body(build_request(session.state, turn_context, "f" * 32, groups, "clerk"))
 
-    assert measure_growth(compiled) < MAX_GROWTH
+    assert measure_growth(encode) < MAX_GROWTH
 
 
 def test_streamed_calls_cost_in_proportion():
-    async def streamed(number):
-        reader = ChatStreamDecoder(lambda words: None)
+    async def decode_stream(number):
+        decoder = ChatStreamDecoder(lambda words: None)
         for place in range(number):
             call = {"index": place, "id": f"call_{place}", "function": {"name": "look", "arguments": "{"}}
             for piece in (call, {"index": place, "function": {"arguments": "}"}}):
-                reader.feed(json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}).encode())
-        assert len(reader._calls.build_calls()) == number
+                decoder.feed(json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}).encode())
+        assert len(decoder._calls.build_calls()) == number
 
-    assert measure_growth(streamed) < MAX_GROWTH
+    assert measure_growth(decode_stream) < MAX_GROWTH
 
 
 def test_other_protocols_cost_in_proportion():
-    async def shown(number):
+    async def project_events(number):
         session = build_desk(number).session("s", store=MemoryStore())
         await session.run("go")
-        ended = [moment for moment in await telling.recorded(session, 0, session.state.length) if isinstance(moment, telling.Ended)]
+        ended = [event for event in await telling.recorded(session, 0, session.state.length) if isinstance(event, telling.Ended)]
         assert len(ended) == number
 
-    assert measure_growth(shown) < MAX_GROWTH
+    assert measure_growth(project_events) < MAX_GROWTH

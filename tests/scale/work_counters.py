@@ -1,4 +1,4 @@
-"""Counts the work of each step: what is encoded, decoded, folded, planned, stored, compiled. Work is the same on every machine."""
+"""Counters of the work of each step: encoding, decoding, folding, planning, storing. Work is the same on every machine."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from legato.stores.sqlite.store import SQLiteStore
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
-    """Counts its turns: each asks the operating system whether anything has happened."""
+    """An event loop that counts its turns: each polls the operating system for events."""
 
-    turns = 0
+    turn_count = 0
 
     def _run_once(self) -> None:
-        self.turns += 1
+        self.turn_count += 1
         super()._run_once()  # type: ignore[misc]  # what an event loop does in one turn has no public name
 
 
@@ -49,7 +49,7 @@ class LineCounter:
 
     @property
     def current_count(self) -> int:
-        """The lines that have run within the block, give or take one for each look."""
+        """The lines that have run within the block; reading this adds one."""
         return next(self._numbers)
 
     def __enter__(self) -> LineCounter:
@@ -60,7 +60,7 @@ class LineCounter:
 
     def __exit__(self, *error: object) -> None:
         sys.settrace(self._previous_trace)
-        threading.settrace(self._previous_trace)  # type: ignore[arg-type]  # None is what there was before
+        threading.settrace(self._previous_trace)  # type: ignore[arg-type]  # None if there was no trace function
         self.count = next(self._numbers)
 
     def _trace_call(self, frame: FrameType, event: str, value: Any) -> Any:
@@ -73,7 +73,7 @@ class LineCounter:
 
 
 class WorkCounter:
-    """What has been done so far, and what each step added to it."""
+    """The work so far, and the work of each step."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
@@ -84,16 +84,16 @@ class WorkCounter:
         self._count_calls(patch, State, "apply", "facts folded")
         self._count_calls(patch, driver, "make_plan", "plans")
         self._count_calls(patch, ConnectionThread, "post", "jobs for a thread")
-        self._count_calls(patch, Ledger, "_catch_up", "looks into the store")
-        for written in (responses._InputEncoder, chat._MessagesEncoder, _MessagesEncoder):
-            self._count_calls(patch, written, "add_group", "groups compiled")
+        self._count_calls(patch, Ledger, "_catch_up", "reads of the store")
+        for encoder in (responses._InputEncoder, chat._MessagesEncoder, _MessagesEncoder):
+            self._count_calls(patch, encoder, "add_group", "groups encoded")
         for store in (MemoryStore, SQLiteStore):
             self._count_appends(patch, store)
         self._count_codec(patch)
         self._count_statements(patch)
 
     def run(self, awaitable: Awaitable[Any]) -> None:
-        """Run to its end, in an event loop that counts."""
+        """Run an awaitable to its end, in an event loop that counts its turns."""
 
         async def whole() -> None:
             await awaitable
@@ -102,13 +102,13 @@ class WorkCounter:
             runner.run(whole())
 
     def end_step(self) -> None:
-        """A step has ended: what it took."""
-        now = self.counts + Counter({"turns of the event loop": self.loop.turns})
+        """Record the work of the step that ends now."""
+        now = self.counts + Counter({"turns of the event loop": self.loop.turn_count})
         self.steps.append(now - self._previous_counts)
         self._previous_counts = now
 
     def get_work_per_step(self, first: int, last: int) -> Counter[str]:
-        """What each of these steps took; they must all have taken the same."""
+        """Return the work of each of these steps; it must be equal for all."""
         one, *others = self.steps[first:last]
         for number, other in enumerate(others, first + 1):
             assert other == one, f"step {number} took {other - one} more and {one - other} less than step {first}"
@@ -117,20 +117,20 @@ class WorkCounter:
     def _count_calls(self, patch: pytest.MonkeyPatch, owner: Any, name: str, label: str) -> None:
         original: Callable[..., Any] = getattr(owner, name)
 
-        def counting(*given: Any, **named: Any) -> Any:
+        def count_call(*arguments: Any, **options: Any) -> Any:
             self.counts[label] += 1
-            return original(*given, **named)
+            return original(*arguments, **options)
 
-        patch.setattr(owner, name, counting)
+        patch.setattr(owner, name, count_call)
 
     def _count_appends(self, patch: pytest.MonkeyPatch, store: type) -> None:
         original = store.append  # type: ignore[attr-defined]  # every store has it
 
-        async def append(self_: Any, ledger: str, expected: int, facts: Any, **named: Any) -> Any:
+        async def append(self_: Any, ledger: str, expected: int, facts: Any, **options: Any) -> Any:
             self.counts["appends"] += 1
             self.counts["facts appended"] += len(facts)
-            self.counts["contents stored"] += len(named.get("contents") or ())
-            return await original(self_, ledger, expected, facts, **named)
+            self.counts["contents stored"] += len(options.get("contents") or ())
+            return await original(self_, ledger, expected, facts, **options)
 
         patch.setattr(store, "append", append)
 
@@ -144,7 +144,7 @@ class WorkCounter:
                 self.counts["bytes encoded"] += len(body)
                 return body
 
-        def counting(format: int) -> Callable[[bytes], Any]:
+        def get_counting_decoder(format: int) -> Callable[[bytes], Any]:
             def decode(data: bytes) -> Any:
                 self.counts["facts decoded"] += 1
                 return decoder(format)(data)
@@ -152,20 +152,20 @@ class WorkCounter:
             return decode
 
         patch.setattr(codec, "_encoder", Encoder())
-        patch.setattr(codec, "get_decoder", counting)
+        patch.setattr(codec, "get_decoder", get_counting_decoder)
 
     def _count_statements(self, patch: pytest.MonkeyPatch) -> None:
         original = _ConnectionService.open
 
-        def traced(statement: str) -> None:
+        def count_statement(statement: str) -> None:
             self.counts["SQL statements"] += 1
             if statement.startswith("PRAGMA synchronous="):
                 self._synchronous_mode = statement.removeprefix("PRAGMA synchronous=")
             self.counts["waits for the disk"] += statement == "COMMIT" and self._synchronous_mode == "FULL"
 
-        def opened(service: _ConnectionService) -> Any:
+        def open_traced(service: _ConnectionService) -> Any:
             connection = original(service)
-            connection.set_trace_callback(traced)
+            connection.set_trace_callback(count_statement)
             return connection
 
-        patch.setattr(_ConnectionService, "open", opened)
+        patch.setattr(_ConnectionService, "open", open_traced)

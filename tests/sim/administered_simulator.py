@@ -235,9 +235,7 @@ class AdministeredSchedule(Schedule):
         self.archive = self.make_store()
         self.running_restores = 0  # administrators who restore archived sessions, or died while they did
         self.unfinished_copies = 0  # running or killed: child sessions may be there without the parent that the next copy brings
-        self.request_origins: list[
-            tuple[str, AnyFact | None]
-        ] = []  # for which ledger each was sent, by its birth name, and the last fact it saw
+        self.request_origins: list[tuple[str, AnyFact | None]] = []  # the ledger id of each request, and the last fact of its input
         self.deleted_versions: list[LedgerVersion] = []
         super().__init__(simulated_workflow, seed, trace)
 

@@ -326,8 +326,8 @@ def _(patch: Patch) -> None:
         now.stop = state.ConversationStop(why, now.length)
 
     patch(state, "_stop_conversation", stop)
-    for room in (session, tool_calls):
-        patch(room, "answer_stopped_calls", lambda *arguments: iter(()))
+    for module in (session, tool_calls):
+        patch(module, "answer_stopped_calls", lambda *arguments: iter(()))
 
 
 # -- durability --------------------------------------------------------------------------------------------------------
@@ -454,7 +454,7 @@ def _(patch: Patch) -> None:
     patch(state.State, "last_unseen_position", property(lambda self: self.new_messages[-1].position if self.new_messages else -1))
 
 
-# -- messages that guardrails judge --------------------------------------------------------------------------------------
+# -- messages that guardrails check --------------------------------------------------------------------------------------
 
 
 @mutant("a message joins the conversation before guardrails checked it")

@@ -67,9 +67,9 @@ async def test_sqlite_store_conforms_at_every_durability(tmp_path: Path, durabil
     report.raise_if_failed()
 
 
-async def test_postgres_store_passes_every_check(postgres_server: databases.Server, databases_named: str) -> None:
+async def test_postgres_store_passes_every_check(postgres_server: databases.DatabaseServer, database_prefix: str) -> None:
     def connect_to(name: str) -> Any:
-        return psycopg.connect(databases.on(postgres_server.dsn, databases_named + name), autocommit=True)
+        return psycopg.connect(databases.replace_database(postgres_server.dsn, database_prefix + name), autocommit=True)
 
     def damage_fact(name: str) -> None:
         with connect_to(name) as connection:
@@ -83,7 +83,7 @@ async def test_postgres_store_passes_every_check(postgres_server: databases.Serv
             yield
             connection.execute("DROP TRIGGER full_disk ON legato.facts")
 
-    factory = partial(databases.open_store, postgres_server, databases_named)
+    factory = partial(databases.open_store, postgres_server, database_prefix)
     report = await check_store(factory, damage=damage_fact, fill=fill)
     report.raise_if_failed()
     assert not report.skipped

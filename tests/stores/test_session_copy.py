@@ -14,7 +14,7 @@ from legato import Agent, HandoffBuilder, Workflow, file, tool
 from legato.core.child_session_ids import make_child_session_id
 from legato.core.facts import CallReturned, CallStarted, OutputText, Reasoning, Redacted
 from legato.core.messages import find_content_digests
-from legato.core.messages_to_model import REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_TEXT
 from legato.core.view import ModelRequest
 from legato.errors import DamagedStore, LedgerExists, UnknownLedger
 from legato.models.model import Emit, ModelReply

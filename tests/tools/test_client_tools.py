@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from legato.tools import ClientTool, options_of
-from tests.work import count_lines
+from tests.line_counter import count_lines
 
 
 def test_offering_tools_reads_no_schema_again() -> None:

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
 from legato.errors import BadInput, LegatoError
 from legato.tools import BadArguments, Secret, Tool, ToolContext, tool
-from tests.work import count_lines
+from tests.line_counter import count_lines
 
 
 class Colour(enum.StrEnum):

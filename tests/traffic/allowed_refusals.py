@@ -1,6 +1,6 @@
-"""False refusals that stay, each with its reason. They are counted and named, and are no fault to be mended.
+"""False refusals that stay, each with its reason. They are counted and listed, and are not to be fixed.
 
-An entry allows the refusals of one rule to requests for the models whose names begin so.
+An entry allows the refusals of one rule for requests to models whose names have one of these prefixes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.traffic.corpus import Api
 
 
 class AllowedRefusal(Struct, frozen=True):
-    """A rule of today that a request of another day was free of."""
+    """A current rule that did not exist yet when a request was recorded."""
 
     api: Api
     rule: str
@@ -19,13 +19,13 @@ class AllowedRefusal(Struct, frozen=True):
     models: tuple[str, ...] = ("",)
 
     def covers(self, api: Api, rule: str, model: str) -> bool:
-        """Whether a refusal is one that stays."""
+        """Return True if this entry allows a refusal."""
         return (api, rule) == (self.api, self.rule) and model.startswith(self.models)
 
 
 ALLOWED_REFUSALS: tuple[AllowedRefusal, ...] = ()
 
 
-def allowed_refusal(api: Api, rule: str, model: str) -> AllowedRefusal | None:
-    """The entry that a refusal is allowed by, if there is one."""
+def find_allowed_refusal(api: Api, rule: str, model: str) -> AllowedRefusal | None:
+    """Return the entry that allows a refusal, if there is one."""
     return next((entry for entry in ALLOWED_REFUSALS if entry.covers(api, rule, model)), None)

@@ -1,7 +1,7 @@
-"""Reads a corpus of recorded exchanges: a line of JSON each, plain or compressed with xz.
+"""The reader of a corpus of recorded exchanges: JSON lines, plain or compressed with xz.
 
 A line has `key`, `repo`, `file`, `index`, `api`, `host`, `url`, `status`, `headers`, `request` and `response` (a body, or the text of an
-event stream). Exchanges of one file belong together, in the order of `index`. A line that cannot be read is named and left out.
+event stream). Exchanges of one file belong together, in the order of `index`. An unreadable line is reported and skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROVIDER_HOSTS: dict[Api, tuple[str, ...]] = {
     "chat": ("openai", "azure"),
     "anthropic": ("anthropic",),
 }
-"""Whose verdict counts for the rules of each API. Others speak the API by rules of their own."""
+"""The providers whose answers count for the rules of each API. Other servers have rules of their own."""
 
 
 class Exchange(Struct, frozen=True):
@@ -41,56 +41,56 @@ class Exchange(Struct, frozen=True):
     headers: dict[str, Any] = {}
 
     @property
-    def of_provider(self) -> bool:
-        """Whether the provider itself answered, and not a server that speaks its API."""
+    def is_from_provider(self) -> bool:
+        """True if the provider itself answered, and not another server with the same API."""
         return self.host in PROVIDER_HOSTS[self.api]
 
     @property
-    def accepted(self) -> bool:
-        """Whether the server took the request."""
+    def is_accepted(self) -> bool:
+        """True if the server accepted the request."""
         return 200 <= self.status < 300
 
     @property
-    def place(self) -> str:
-        """Where to find it in the corpus."""
+    def location(self) -> str:
+        """The location of the exchange in the corpus."""
         return f"{self.key}  {self.repo}  {self.file}  #{self.index}"
 
 
 class Corpus(Struct):
-    """The exchanges of each file, in order, and the lines that could not be read."""
+    """The exchanges of each file, in order, and reports of the unreadable lines."""
 
     recordings: list[list[Exchange]]
-    damaged: list[str]
+    damage_reports: list[str]
 
     def __len__(self) -> int:
         return sum(map(len, self.recordings))
 
 
 def read_corpus(path: Path) -> Corpus:
-    """All exchanges of a file, by recording."""
-    damaged: list[str] = []
+    """Return all exchanges of a file, by recording."""
+    damage_reports: list[str] = []
     by_file: dict[tuple[str, str], list[Exchange]] = {}
-    for exchange in _exchanges(_lines(path, damaged), damaged):
+    for exchange in _decode_exchanges(_read_lines(path, damage_reports), damage_reports):
         by_file.setdefault((exchange.repo, exchange.file), []).append(exchange)
-    return Corpus([sorted(recording, key=lambda each: each.index) for recording in by_file.values()], damaged)
+    return Corpus([sorted(recording, key=lambda each: each.index) for recording in by_file.values()], damage_reports)
 
 
-def _lines(path: Path, damaged: list[str]) -> Iterator[tuple[int, bytes]]:
-    """The lines with their numbers. Of an archive that is cut off, what can be read."""
+def _read_lines(path: Path, damage_reports: list[str]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines with their numbers; of a truncated archive the readable ones."""
     number = 0
     with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
         try:
             for number, line in enumerate(file, 1):
                 yield number, line
         except (lzma.LZMAError, EOFError) as error:
-            damaged.append(f"the archive ends early, after line {number}: {error}")
+            damage_reports.append(f"the archive ends early, after line {number}: {error}")
 
 
-def _exchanges(lines: Iterable[tuple[int, bytes]], damaged: list[str]) -> Iterator[Exchange]:
+def _decode_exchanges(lines: Iterable[tuple[int, bytes]], damage_reports: list[str]) -> Iterator[Exchange]:
     decoder = msgspec.json.Decoder(Exchange)
     for number, line in lines:
         if line.strip():
             try:
                 yield decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                damaged.append(f"line {number}: {error}")
+                damage_reports.append(f"line {number}: {error}")

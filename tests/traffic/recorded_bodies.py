@@ -1,7 +1,7 @@
-"""Puts a recorded answer together to one body, without the package's readers: what they are compared with must not come from them.
+"""Joins a recorded answer to one body, without the package's decoders, because the decoders are compared with it.
 
-Pieces of a stream are joined by what they look like: texts grow, lists grow or are told apart by `index`, everything else is set. So a
-kind of piece that the readers do not know is joined all the same.
+Pieces of a stream are joined by their types: texts grow, lists grow or have elements with an `index`, every other value is set. So
+kinds of pieces that the decoders do not know are joined too.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from msgspec import Struct
 
 from tests.traffic.corpus import Api
 
-SET = ("id", "type", "role", "name", "object", "model", "format", "call_id", "tool_use_id")
-"""Texts that a stream may repeat, and that do not grow."""
+CONSTANT_TEXTS = ("id", "type", "role", "name", "object", "model", "format", "call_id", "tool_use_id")
+"""Members with texts that a stream may repeat, and that do not grow."""
 
 
-class Recorded(Struct):
-    """An answer in one piece. `body` is None if there is nothing to read; `why` says why."""
+class RecordedBody(Struct):
+    """An answer in one piece. `body` is None if there is nothing to read; `problem` says why."""
 
     body: dict[str, Any] | None
-    why: str = ""
-    streamed: bool = False
+    problem: str = ""
+    is_streamed: bool = False
 
 
-def recorded_body(api: Api, response: Any) -> Recorded:
-    """What a server answered, as one body."""
+def read_recorded_body(api: Api, response: Any) -> RecordedBody:
+    """Return the answer of a server as one body."""
     if isinstance(response, dict):
-        return Recorded(response)
+        return RecordedBody(response)
     if not isinstance(response, str) or not response.strip():
-        return Recorded(None, "no answer is recorded")
+        return RecordedBody(None, "no answer is recorded")
     if response.lstrip().startswith("{"):
         try:
-            return Recorded(json.loads(response))
+            return RecordedBody(json.loads(response))
         except ValueError:
-            return Recorded(None, "the recording is cut off")
+            return RecordedBody(None, "the recording is cut off")
     try:
-        events = [json.loads(data) for data in event_data(response)]
+        events = [json.loads(data) for data in list_event_data(response)]
     except ValueError:
-        return Recorded(None, "the recording is cut off", streamed=True)
+        return RecordedBody(None, "the recording is cut off", is_streamed=True)
     try:
-        body = JOIN[api]([event for event in events if isinstance(event, dict)])
+        body = EVENT_JOINERS[api]([event for event in events if isinstance(event, dict)])
     except (LookupError, TypeError, ValueError, AttributeError):
-        return Recorded(None, "a stream of no known form", streamed=True)
-    return Recorded(body, "" if body is not None else "the recording is cut off", streamed=True)
+        return RecordedBody(None, "a stream of no known form", is_streamed=True)
+    return RecordedBody(body, "" if body is not None else "the recording is cut off", is_streamed=True)
 
 
-def event_data(stream: str) -> list[str]:
-    """The data of the events of a stream, without the mark of its end."""
+def list_event_data(stream: str) -> list[str]:
+    """Return the data of the events of a stream, without the marker of its end."""
     found = []
     for event in stream.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         lines = [line[5:].removeprefix(" ") for line in event.split("\n") if line.startswith("data:")]
@@ -58,7 +58,7 @@ def event_data(stream: str) -> list[str]:
     return found
 
 
-def _of_responses(events: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _join_responses_events(events: list[dict[str, Any]]) -> dict[str, Any] | None:
     items = [event.get("item") for event in events if event.get("type") == "response.output_item.done"]
     last = ("response.completed", "response.incomplete", "response.failed")
     for event in events:
@@ -68,7 +68,7 @@ def _of_responses(events: list[dict[str, Any]]) -> dict[str, Any] | None:
     return None
 
 
-def _of_chat(events: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _join_chat_chunks(events: list[dict[str, Any]]) -> dict[str, Any] | None:
     body: dict[str, Any] = {}
     choices: dict[Any, dict[str, Any]] = {}
     for event in events:
@@ -77,17 +77,17 @@ def _of_chat(events: list[dict[str, Any]]) -> dict[str, Any] | None:
         for choice in event.get("choices") or ():
             whole = choices.setdefault(choice.get("index", 0), {"message": {}})
             _merge(whole["message"], choice.get("delta") or choice.get("message") or {})
-            _merge(whole, {name: value for name, value in choice.items() if name not in ("delta", "message", "index")}, grows=())
+            _merge(whole, {name: value for name, value in choice.items() if name not in ("delta", "message", "index")}, growing_texts=())
     if not body.get("error") and not any(choice.get("finish_reason") for choice in choices.values()):
         return None
     return {**body, "choices": [{"index": index, **choice} for index, choice in choices.items()]}
 
 
-def _of_anthropic(events: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _join_anthropic_events(events: list[dict[str, Any]]) -> dict[str, Any] | None:
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
     inputs: dict[int, str] = {}
-    ended = False
+    is_complete = False
     for event in events:
         match event.get("type"):
             case "message_start":
@@ -95,13 +95,13 @@ def _of_anthropic(events: list[dict[str, Any]]) -> dict[str, Any] | None:
             case "content_block_start":
                 blocks[event["index"]] = dict(event["content_block"])
             case "content_block_delta":
-                _take_delta(blocks.setdefault(event["index"], {}), event["delta"], event["index"], inputs)
+                _apply_anthropic_delta(blocks.setdefault(event["index"], {}), event["delta"], event["index"], inputs)
             case "message_delta":
                 usage = {**(message.get("usage") or {}), **{k: v for k, v in (event.get("usage") or {}).items() if v is not None}}
                 message |= {name: value for name, value in event.items() if name not in ("type", "delta", "usage")}
                 message |= {**event["delta"], "usage": usage}
             case "message_stop":
-                ended = True
+                is_complete = True
             case "error":
                 return {"type": "error", "error": event.get("error")}
     for index, written in inputs.items():
@@ -110,10 +110,10 @@ def _of_anthropic(events: list[dict[str, Any]]) -> dict[str, Any] | None:
                 blocks[index]["input"] = json.loads(written)
             except ValueError:
                 blocks[index]["input"] = written  # the model was cut short
-    return {**message, "content": [blocks[index] for index in sorted(blocks)]} if ended else None
+    return {**message, "content": [blocks[index] for index in sorted(blocks)]} if is_complete else None
 
 
-def _take_delta(block: dict[str, Any], delta: dict[str, Any], index: int, inputs: dict[int, str]) -> None:
+def _apply_anthropic_delta(block: dict[str, Any], delta: dict[str, Any], index: int, inputs: dict[int, str]) -> None:
     if delta.get("type") == "input_json_delta":
         inputs[index] = inputs.get(index, "") + (delta.get("partial_json") or "")
     elif delta.get("type") == "citations_delta":
@@ -122,32 +122,32 @@ def _take_delta(block: dict[str, Any], delta: dict[str, Any], index: int, inputs
         _merge(block, {name: value for name, value in delta.items() if name != "type"})
 
 
-JOIN: dict[Api, Callable[[list[dict[str, Any]]], dict[str, Any] | None]] = {
-    "responses": _of_responses,
-    "chat": _of_chat,
-    "anthropic": _of_anthropic,
+EVENT_JOINERS: dict[Api, Callable[[list[dict[str, Any]]], dict[str, Any] | None]] = {
+    "responses": _join_responses_events,
+    "chat": _join_chat_chunks,
+    "anthropic": _join_anthropic_events,
 }
 
 
-def _merge(whole: dict[str, Any], piece: dict[str, Any], grows: tuple[str, ...] | None = None) -> None:
-    """Add a piece to what came before it. `grows`: the texts that grow; by default all that are not in `SET`."""
+def _merge(whole: dict[str, Any], piece: dict[str, Any], growing_texts: tuple[str, ...] | None = None) -> None:
+    """Add a piece to the pieces before it. `growing_texts`: by default all texts that are not in `CONSTANT_TEXTS`."""
     for name, value in piece.items():
         before = whole.get(name)
         if value is None:
             whole.setdefault(name, None)
         elif isinstance(value, str) and isinstance(before, str):
-            growing = name not in SET if grows is None else name in grows
+            growing = name not in CONSTANT_TEXTS if growing_texts is None else name in growing_texts
             whole[name] = before + value if growing else before or value
         elif isinstance(value, dict) and isinstance(before, dict):
             before = whole[name] = dict(before)
             _merge(before, value)
         elif isinstance(value, list):
-            whole[name] = _merged_list(before if isinstance(before, list) else [], value)
+            whole[name] = _merge_lists(before if isinstance(before, list) else [], value)
         else:
             whole[name] = value
 
 
-def _merged_list(before: list[Any], added: list[Any]) -> list[Any]:
+def _merge_lists(before: list[Any], added: list[Any]) -> list[Any]:
     merged = [*before]
     for element in added:
         index = element.get("index") if isinstance(element, dict) else None

@@ -1,4 +1,4 @@
-"""Prints what a replay has found: as tables, as lists of exchanges, as JSON."""
+"""The report of a replay: as tables, as lists of exchanges, as JSON."""
 
 from __future__ import annotations
 
@@ -6,109 +6,114 @@ import json
 from collections.abc import Iterator
 
 from tests.traffic.corpus import Api, Corpus
-from tests.traffic.replay import FAULTS, Row, Tally
-from tests.traffic.verdicts import MODELS
+from tests.traffic.replay import FAULT_KINDS, Row, Tally
+from tests.traffic.request_checks import MODEL_SETS
 
-EXAMPLES = 5
-"""How many exchanges `--details` shows behind a row."""
+MAX_EXAMPLES = 5
+"""The number of exchanges that `--details` shows for a row."""
 
 
-def table(corpus: Corpus, tallies: dict[Api, Tally], *, details: bool = False) -> str:
-    """One table per API, and the goals."""
-    lines = [f"{len(corpus):,} exchanges in {len(corpus.recordings):,} recordings, {len(corpus.damaged)} damaged lines"]
-    lines += [f"  damaged: {each}" for each in corpus.damaged]
+def render_tables(corpus: Corpus, tallies: dict[Api, Tally], *, details: bool = False) -> str:
+    """Render one table per API, and the goals."""
+    lines = [f"{len(corpus):,} exchanges in {len(corpus.recordings):,} recordings, {len(corpus.damage_reports)} damaged lines"]
+    lines += [f"  damaged: {each}" for each in corpus.damage_reports]
     for tally in tallies.values():
-        lines += ["", *_of_api(tally, details)]
+        lines += ["", *_render_api(tally, details)]
     return "\n".join(lines)
 
 
-def _of_api(tally: Tally, details: bool) -> Iterator[str]:
+def _render_api(tally: Tally, details: bool) -> Iterator[str]:
     yield f"== {tally.api} =="
-    accepted = tally.count("accepted")
-    yield _line("accepted by the provider", accepted)
-    for models in MODELS:
+    accepted = tally.count_exchanges("accepted")
+    yield _render_line("accepted by the provider", accepted)
+    for models in MODEL_SETS:
         kind = f"false refusal, {models}"
-        refused = tally.count(kind)
-        yield _line(f"  of these refused here ({models})", refused, f"{refused / accepted:.2%}" if accepted else "")
-        yield from _rows(tally, kind, details)
+        refused = tally.count_exchanges(kind)
+        yield _render_line(f"  of these refused here ({models})", refused, f"{refused / accepted:.2%}" if accepted else "")
+        yield from _render_rows(tally, kind, details)
     for kind, title in (("refused", "refused by the provider for the request itself"), ("no such model", "refused: no such model")):
-        yield _line(title, tally.count(kind))
-        yield from _rows(tally, kind, details and kind == "refused")
-    yield _line("not judged", tally.count("not judged"))
-    yield from _rows(tally, "not judged", False)
-    yield _line("distinct answers read", tally.count("answers read"))
-    yield from _rows(tally, "answers read", False)
-    yield _line("answers that cannot be read by anybody", tally.count("answer not read"))
-    yield from _rows(tally, "answer not read", False)
-    for kind in FAULTS:
-        yield _line(kind, tally.count(kind, allowed=False))
-        yield from _rows(tally, kind, details, hide_allowed=not details)
-        if allowed := tally.count(kind, allowed=True):
-            yield _line("    allowed, with a reason each", allowed, f"{len([row for row in tally.rows(kind) if row.allowed])} rows")
-    for kind in tally.kinds():
+        yield _render_line(title, tally.count_exchanges(kind))
+        yield from _render_rows(tally, kind, details and kind == "refused")
+    yield _render_line("not judged", tally.count_exchanges("not judged"))
+    yield from _render_rows(tally, "not judged", False)
+    yield _render_line("distinct answers read", tally.count_exchanges("answers read"))
+    yield from _render_rows(tally, "answers read", False)
+    yield _render_line("unreadable answers", tally.count_exchanges("answer not read"))
+    yield from _render_rows(tally, "answer not read", False)
+    for kind in FAULT_KINDS:
+        yield _render_line(kind, tally.count_exchanges(kind, allowed=False))
+        yield from _render_rows(tally, kind, details, hide_allowed=not details)
+        if allowed_count := tally.count_exchanges(kind, allowed=True):
+            yield _render_line(
+                "    allowed, with a reason each",
+                allowed_count,
+                f"{len([row for row in tally.list_rows(kind) if row.allowed_reason])} rows",
+            )
+    for kind in tally.list_kinds():
         if kind.endswith("(another server)"):
-            yield _line(kind, tally.count(kind), f"{len(tally.rows(kind))} rows; --list '{kind}'")
-    missed = tally.missed_goals()
+            yield _render_line(kind, tally.count_exchanges(kind), f"{len(tally.list_rows(kind))} rows; --list '{kind}'")
+    missed = tally.list_missed_goals()
     yield f"goals: {'met' if not missed else 'missed'}"
     yield from (f"  {each}" for each in missed)
 
 
-def _rows(tally: Tally, kind: str, details: bool, *, hide_allowed: bool = False) -> Iterator[str]:
-    for row in tally.rows(kind):
-        if row.allowed and hide_allowed:
+def _render_rows(tally: Tally, kind: str, details: bool, *, hide_allowed: bool = False) -> Iterator[str]:
+    for row in tally.list_rows(kind):
+        if row.allowed_reason and hide_allowed:
             continue
-        yield _line(f"    {row.name}", row.count, f"stays: {row.allowed}" if row.allowed else "")
-        if details and not row.allowed:
-            yield from (f"        {line}" for line in _cases(row, EXAMPLES))
+        yield _render_line(f"    {row.name}", row.exchange_count, f"stays: {row.allowed_reason}" if row.allowed_reason else "")
+        if details and not row.allowed_reason:
+            yield from (f"        {line}" for line in _render_cases(row, MAX_EXAMPLES))
 
 
-def _line(title: str, count: int, remark: str = "") -> str:
+def _render_line(title: str, count: int, remark: str = "") -> str:
     return f"{title:<90} {count:>6,}  {remark}".rstrip()
 
 
-def _cases(row: Row, most: int) -> Iterator[str]:
-    for case in row.cases[:most]:
-        yield f"{case.exchange.place}  {case.note}".rstrip()
-    if row.count > most:
-        yield f"... and {row.count - most} more"
+def _render_cases(row: Row, limit: int) -> Iterator[str]:
+    for case in row.cases[:limit]:
+        yield f"{case.exchange.location}  {case.note}".rstrip()
+    if row.exchange_count > limit:
+        yield f"... and {row.exchange_count - limit} more"
 
 
-def list_cases(tallies: dict[Api, Tally], names: list[str]) -> str:
-    """Every exchange behind the rows of these names, or of these kinds; of those that are allowed only the reason."""
+def render_cases_of_rows(tallies: dict[Api, Tally], names: list[str]) -> str:
+    """Render every exchange in the rows with these names or of these kinds; only the reason of rows that are allowed."""
     lines = []
     for tally in tallies.values():
-        for kind in tally.kinds():
-            for row in tally.rows(kind):
+        for kind in tally.list_kinds():
+            for row in tally.list_rows(kind):
                 if row.name in names or kind in names:
-                    lines.append(f"{tally.api}: {kind}: {row.name} ({row.count}){f', stays: {row.allowed}' if row.allowed else ''}")
-                    lines += [f"    {line}" for line in (_cases(row, row.count) if not row.allowed else ())]
+                    suffix = f", stays: {row.allowed_reason}" if row.allowed_reason else ""
+                    lines.append(f"{tally.api}: {kind}: {row.name} ({row.exchange_count}){suffix}")
+                    lines += [f"    {line}" for line in (_render_cases(row, row.exchange_count) if not row.allowed_reason else ())]
     if lines:
         return "\n".join(lines)
-    kinds = sorted({kind for tally in tallies.values() for kind in tally.kinds()})
-    return f"no row has the name {' or '.join(names)}; there are rules and members, as --details shows them, and: {', '.join(kinds)}"
+    kinds = sorted({kind for tally in tallies.values() for kind in tally.list_kinds()})
+    return f"no row has the name {' or '.join(names)}; use a rule or a member, as --details shows them, or one of: {', '.join(kinds)}"
 
 
-def as_json(corpus: Corpus, tallies: dict[Api, Tally]) -> str:
-    """Everything, for programs."""
-    found = {
+def render_json(corpus: Corpus, tallies: dict[Api, Tally]) -> str:
+    """Render everything as JSON, for programs."""
+    report = {
         "exchanges": len(corpus),
         "recordings": len(corpus.recordings),
-        "damaged": corpus.damaged,
-        "apis": {api: _api_as_json(tally) for api, tally in tallies.items()},
+        "damaged": corpus.damage_reports,
+        "apis": {api: _convert_tally(tally) for api, tally in tallies.items()},
     }
-    return json.dumps(found, indent=1)
+    return json.dumps(report, indent=1)
 
 
-def _api_as_json(tally: Tally) -> dict[str, object]:
-    rows = [row for kind in tally.kinds() for row in tally.rows(kind)]
+def _convert_tally(tally: Tally) -> dict[str, object]:
+    rows = [row for kind in tally.list_kinds() for row in tally.list_rows(kind)]
     return {
-        "missed_goals": tally.missed_goals(),
+        "missed_goals": tally.list_missed_goals(),
         "rows": [
             {
                 "kind": row.kind,
                 "name": row.name,
-                "count": row.count,
-                "allowed": row.allowed,
+                "count": row.exchange_count,
+                "allowed": row.allowed_reason,
                 "exchanges": [
                     {
                         "key": case.exchange.key,

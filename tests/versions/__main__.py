@@ -20,9 +20,9 @@ from typing import NamedTuple
 from tests.versions.lock import PROJECT
 from tests.versions.uv import ROOT, find_uv
 
-OLDEST = tuple(map(int, PROJECT["project"]["requires-python"].removeprefix(">=").split(".")))
+OLDEST_PYTHON = tuple(map(int, PROJECT["project"]["requires-python"].removeprefix(">=").split(".")))
 
-DESCRIBE = "import platform, sys; print(platform.python_version(), *sys.version_info[:3], sys.implementation.name)"
+DESCRIBE_PYTHON = "import platform, sys; print(platform.python_version(), *sys.version_info[:3], sys.implementation.name)"
 
 
 class Python(NamedTuple):
@@ -38,20 +38,20 @@ class SetupError(Exception):
 
 
 def find_pythons(search_path: str, home: Path) -> list[Python]:
-    """The newest CPython of each minor version that is supported, on this PATH or installed by pyenv in this home."""
+    """Return the newest CPython of each supported minor version, on this PATH or installed by pyenv in this home."""
     found: dict[tuple[int, ...], Python] = {}
-    for path in _candidates(search_path, home):
-        described = subprocess.run([str(path), "-c", DESCRIBE], capture_output=True, text=True).stdout.split()
-        if len(described) != 5 or described[-1] != "cpython":
-            continue  # pyenv has commands for versions that are not switched on, and they only say so
-        python = Python(described[0], tuple(map(int, described[1:4])), path)
+    for path in _list_candidates(search_path, home):
+        description = subprocess.run([str(path), "-c", DESCRIBE_PYTHON], capture_output=True, text=True).stdout.split()
+        if len(description) != 5 or description[-1] != "cpython":
+            continue  # pyenv has commands for versions that are not enabled, and they only print that
+        python = Python(description[0], tuple(map(int, description[1:4])), path)
         minor = python.numbers[:2]
-        if minor >= OLDEST and (minor not in found or found[minor].numbers < python.numbers):
+        if minor >= OLDEST_PYTHON and (minor not in found or found[minor].numbers < python.numbers):
             found[minor] = python
     return [found[minor] for minor in sorted(found)]
 
 
-def _candidates(search_path: str, home: Path) -> Iterator[Path]:
+def _list_candidates(search_path: str, home: Path) -> Iterator[Path]:
     for folder in search_path.split(os.pathsep):
         yield from (each for each in sorted(Path(folder).glob("python3.*")) if re.fullmatch(r"python3\.\d+", each.name))
     yield from sorted(home.glob(".pyenv/versions/*/bin/python"))
@@ -78,7 +78,7 @@ class Environment:
             raise SetupError(done.stderr.strip())
 
     def run_tests(self, arguments: Sequence[str]) -> tuple[bool, str]:
-        """Run pytest; return whether it passed, and the line in which it counts."""
+        """Run pytest; return True if it passed, and its summary line."""
         running = subprocess.Popen([str(self.python), "-m", "pytest", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert running.stdout is not None
         last = ""
@@ -88,8 +88,8 @@ class Environment:
         return running.wait() == 0, last.strip("= ")
 
 
-def missing_wheel(error: str) -> str | None:
-    """The package that has no wheel for this Python, if that is what uv's error says."""
+def find_missing_wheel(error: str) -> str | None:
+    """Return the package that has no wheel for this Python, if uv's error names one."""
     found = re.search(r"\b(\S+==\S+) has no (?:usable )?wheels", error)
     return found and found[1]
 
@@ -98,20 +98,20 @@ def run_on_every_python(arguments: Sequence[str]) -> int:
     """Run the tests on every Python that is found, and list the results."""
     results, failed = [], False
     for python in find_pythons(os.environ.get("PATH", ""), Path.home()):
-        passed, told = run_on_python(python, arguments)
+        passed, summary = run_on_python(python, arguments)
         failed |= not passed
-        results.append(f"  {python.version:<10} {told}")
+        results.append(f"  {python.version:<10} {summary}")
     print("\nTested with these versions of Python:", *results, sep="\n")
     return int(failed)
 
 
 def run_on_python(python: Python, arguments: Sequence[str]) -> tuple[bool, str]:
-    """Run the tests on one Python; return False if they failed, and what to say of it."""
+    """Run the tests on one Python; return False if they failed, and a summary."""
     try:
         environment = Environment(f".venv-py{python.numbers[0]}.{python.numbers[1]}", python.path)
         environment.install("--require-hashes", "--requirements", "requirements/dev.txt")
     except SetupError as error:
-        if package := missing_wheel(str(error)):
+        if package := find_missing_wheel(str(error)):
             return True, f"LEFT OUT: {package} has no wheel for it"
         print(error)
         return False, "FAILED: its environment could not be set up (see above)"
@@ -124,7 +124,7 @@ def run_with_resolution(name: str, arguments: Sequence[str]) -> int:
     resolution = {"newest": "highest", "lowest": "lowest-direct"}[name]
     environment = Environment(f".venv-{name}", Path(sys.executable))
     environment.install("--resolution", resolution, "--requirements", "pyproject.toml", "--extra", "dev")
-    # Old releases use what newer releases of others deprecate. That is no news.
+    # Old releases use functions that newer releases of other packages deprecate. These warnings are expected.
     quiet = ["-W", "default"] if name == "lowest" else []
     passed, _ = environment.run_tests([*arguments, *quiet])
     return int(not passed)

@@ -27,7 +27,7 @@ def compile_file(uv: str, name: str, extras: list[str]) -> int:
     command += ["pyproject.toml", "-", *(f"--extra={extra}" for extra in extras)]
     if name != "dev":
         command += ["--constraints", "requirements/dev.txt"]
-    # What builds the package is locked too: it is installed without build isolation.
+    # The build requirements are locked too: the package is installed without build isolation.
     build = "\n".join(PROJECT["build-system"]["requires"])
     done = subprocess.run(command, cwd=ROOT, input=build, stdout=subprocess.PIPE, text=True)
     if done.returncode == 0:

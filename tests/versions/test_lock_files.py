@@ -15,30 +15,30 @@ from tests.versions.uv import ROOT
 LOCK_FILES = [*(ROOT / f"requirements/{name}.txt" for name in EXTRAS), ROOT / "tests/engines/requirements.txt"]
 
 
-def required(extras: list[str]) -> list[Requirement]:
-    """What `pyproject.toml` requires with these extras, and to build the package."""
+def list_requirements(extras: list[str]) -> list[Requirement]:
+    """Return the requirements in `pyproject.toml` with these extras, and those of the build."""
     project = PROJECT["project"]
-    found, left = [*project["dependencies"], *PROJECT["build-system"]["requires"]], list(extras)
-    while left:
-        for line in project["optional-dependencies"][left.pop()]:
+    found, remaining = [*project["dependencies"], *PROJECT["build-system"]["requires"]], list(extras)
+    while remaining:
+        for line in project["optional-dependencies"][remaining.pop()]:
             requirement = Requirement(line)
             if requirement.name == project["name"]:
-                left += requirement.extras
+                remaining += requirement.extras
             else:
                 found.append(line)
     return [Requirement(line) for line in found]
 
 
-def entries(file: Path) -> list[str]:
-    """The entries of a lock file, each in one line, without comments."""
+def read_entries(file: Path) -> list[str]:
+    """Return the entries of a lock file, each in one line, without comments."""
     text = re.sub(r"^\s*#.*\n", "", file.read_text(), flags=re.MULTILINE)
     return text.replace("\\\n", " ").splitlines()
 
 
-def versions(file: Path) -> dict[str, set[str]]:
-    """The versions that a lock file has of each package. There may be several, for different versions of Python."""
+def read_versions(file: Path) -> dict[str, set[str]]:
+    """Return the versions of each package in a lock file. There may be several, for different versions of Python."""
     found: dict[str, set[str]] = {}
-    for entry in entries(file):
+    for entry in read_entries(file):
         requirement = Requirement(entry.partition("--hash")[0])
         (exact,) = requirement.specifier
         assert exact.operator == "=="
@@ -48,10 +48,10 @@ def versions(file: Path) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("name", EXTRAS)
 def test_every_requirement_is_locked_within_its_range(name: str) -> None:
-    locked = versions(ROOT / f"requirements/{name}.txt")
+    locked = read_versions(ROOT / f"requirements/{name}.txt")
     wrong = [
         str(requirement)
-        for requirement in required(EXTRAS[name])
+        for requirement in list_requirements(EXTRAS[name])
         if not (found := locked.get(canonicalize_name(requirement.name))) or not all(map(requirement.specifier.contains, found))
     ]
     assert not wrong, f"requirements/{name}.txt does not fit pyproject.toml: run `make lock`"
@@ -59,7 +59,7 @@ def test_every_requirement_is_locked_within_its_range(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in EXTRAS if name != "dev"])
 def test_shared_packages_have_the_same_versions(name: str) -> None:
-    dev, locked = versions(ROOT / "requirements/dev.txt"), versions(ROOT / f"requirements/{name}.txt")
+    dev, locked = read_versions(ROOT / "requirements/dev.txt"), read_versions(ROOT / f"requirements/{name}.txt")
     assert {package: dev[package] for package in locked if package in dev} == {
         package: found for package, found in locked.items() if package in dev
     }
@@ -67,8 +67,8 @@ def test_shared_packages_have_the_same_versions(name: str) -> None:
 
 @pytest.mark.parametrize("file", LOCK_FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_every_locked_package_has_hashes(file: Path) -> None:
-    assert entries(file)
-    assert [entry for entry in entries(file) if not re.search(r"--hash=sha256:[0-9a-f]{64}(?=\s|$)", entry)] == []
+    assert read_entries(file)
+    assert [entry for entry in read_entries(file) if not re.search(r"--hash=sha256:[0-9a-f]{64}(?=\s|$)", entry)] == []
 
 
 @pytest.mark.parametrize("file", LOCK_FILES, ids=lambda file: str(file.relative_to(ROOT)))

@@ -1,4 +1,4 @@
-"""What `make versions` finds, and what it says of a Python that lacks a wheel."""
+"""`make versions` finds the right interpreters, and names a package that has no wheel for one."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.versions.__main__ import find_pythons, missing_wheel
+from tests.versions.__main__ import find_missing_wheel, find_pythons
 
-HERE = sys.version_info[:3]
+RUNNING_VERSION = sys.version_info[:3]
 
 
-def add_python(folder: Path, name: str, described: str) -> None:
-    """Put a command into a folder that says it is this Python."""
+def add_python(folder: Path, name: str, description: str) -> None:
+    """Put a command into a folder that describes itself as this Python."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\necho {described}\n")
+    (folder / name).write_text(f"#!/bin/sh\necho {description}\n")
     (folder / name).chmod(0o755)
 
 
 def test_real_interpreters_on_path_are_found(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    (tmp_path / f"bin/python3.{HERE[1]}").symlink_to(sys.executable)
+    (tmp_path / f"bin/python3.{RUNNING_VERSION[1]}").symlink_to(sys.executable)
     (found,) = find_pythons(f"{tmp_path / 'absent'}{os.pathsep}{tmp_path / 'bin'}", tmp_path)
-    assert found.numbers == HERE
+    assert found.numbers == RUNNING_VERSION
 
 
 def test_the_newest_supported_cpythons_are_chosen(tmp_path: Path) -> None:
@@ -47,4 +47,4 @@ def test_the_newest_supported_cpythons_are_chosen(tmp_path: Path) -> None:
     ],
 )
 def test_a_missing_wheel_is_named(error: str, package: str | None) -> None:
-    assert missing_wheel(error) == package
+    assert find_missing_wheel(error) == package

@@ -1,4 +1,4 @@
-"""Finds uv. The standard library is all that this and its neighbours need, so they run before anything is installed."""
+"""The location of uv. The modules of this package need only the standard library, so that they run before anything is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def find_uv() -> str:
-    """Return uv's path. Where none is on PATH, it is installed into an environment of its own, `.venv-uv`."""
+    """Return uv's path. If none is on PATH, uv is installed into an environment of its own, `.venv-uv`."""
     if found := shutil.which("uv"):
         return found
     folder = ROOT / ".venv-uv"

@@ -1,6 +1,6 @@
 """Parts that all HTTP servers of Legato share.
 
-`host_checks.py` checks hosts and tokens, `request_bodies.py` refuses and drains request bodies, `uvicorn_server.py` starts and stops a
+`tokens.py` checks hosts and tokens, `request_bodies.py` refuses and drains request bodies, `uvicorn_server.py` starts and stops a
 server, `server_context.py` makes a server a context manager.
 """
 

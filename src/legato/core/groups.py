@@ -82,7 +82,7 @@ class CallState(Struct, eq=False):
     stop_reason: str = ""  # "cancelled", "limit" or "erased": it must not run (any further), whatever the user says next
     attempts: tuple[CallAttempt, ...] = ()
     output: CallOutput | None = None
-    decision_positions: tuple[int, ...] = ()  # of facts that made a decision necessary, and of the decisions
+    decision_positions: tuple[int, ...] = ()  # of approval checks, losses and decisions; not of an `Opened` that voids them
     index_key: tuple[CallPhase, str] | None = None  # its key in `OpenCalls`
 
     @property

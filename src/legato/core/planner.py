@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.core import messages_to_model
+from legato.core import texts_for_model
 from legato.core.digests import digest_arguments
 from legato.core.facts import (
     NO_USAGE,
@@ -427,18 +427,18 @@ def _find_ending(batch: _Batch, call: CallState) -> AnswerCall | AbandonCall | N
     if call.stop_reason and call.phase == "stopped":
         return _end_stopped_call(call, rules.tools.get(name))
     if call.ref.index == batch.cut_index:
-        return AnswerCall(call.ref, 0, "error", messages_to_model.reply_cut_off(name))
+        return AnswerCall(call.ref, 0, "error", texts_for_model.reply_cut_off(name))
     if call.limit_error:
         return AnswerCall(call.ref, 0, "error", call.limit_error)
     if name in rules.edges:
         max_calls = batch.fact.calls_allowed
-        text = messages_to_model.handoff_with_too_many_calls(len(batch.reply.calls), max_calls)
+        text = texts_for_model.handoff_with_too_many_calls(len(batch.reply.calls), max_calls)
         return AnswerCall(call.ref, 0, "error", text) if max_calls >= 0 else None
     if name not in rules.tools:
         is_unknown = call.phase == "unchecked"
-        return AnswerCall(call.ref, 0, "error", messages_to_model.unknown_tool(name, [*rules.tools, *rules.edges])) if is_unknown else None
+        return AnswerCall(call.ref, 0, "error", texts_for_model.unknown_tool(name, [*rules.tools, *rules.edges])) if is_unknown else None
     if batch.is_superseded and call.phase == "paused" and _find_limit_of_child(batch, call) is None and not _can_resume(batch, call):
-        return AbandonCall(call.ref, "superseded", messages_to_model.child_abandoned(name))
+        return AbandonCall(call.ref, "superseded", texts_for_model.child_abandoned(name))
     return None
 
 
@@ -448,11 +448,11 @@ def _end_stopped_call(call: CallState, tool: ToolRules | None) -> AnswerCall | A
     status: Literal["cancelled", "stopped"] = "cancelled"
     attempt = call.attempts[-1] if started and call.pause is None and not call.rerun_approved else None
     if call.stop_reason == "limit":
-        status, text, attempt = "stopped", messages_to_model.call_stopped(call.call.tool, started), None
+        status, text, attempt = "stopped", texts_for_model.call_stopped(call.call.tool, started), None
     elif call.stop_reason == "erased":
-        text = messages_to_model.arguments_redacted(call.call.tool, started, idempotent or call.pause is not None)
+        text = texts_for_model.arguments_redacted(call.call.tool, started, idempotent or call.pause is not None)
     else:
-        text = messages_to_model.call_cancelled(call.call.tool, started, idempotent)
+        text = texts_for_model.call_cancelled(call.call.tool, started, idempotent)
     if call.pause is not None and call.stop_reason != "cancelled":
         return AbandonCall(call.ref, status, text)
     return AnswerCall(call.ref, attempt.number if attempt and not attempt.outcome_known else 0, status, text)
@@ -483,7 +483,7 @@ def _plan_approval(batch: _Batch, call: CallState, tool: ToolRules) -> _CallStep
 
 def _plan_start(batch: _Batch, call: CallState, tool: ToolRules) -> _CallStep:
     if tool.is_removed:
-        text = messages_to_model.unknown_tool(call.call.tool, [*batch.rules.tools, *batch.rules.edges], bool(call.attempts))
+        text = texts_for_model.unknown_tool(call.call.tool, [*batch.rules.tools, *batch.rules.edges], bool(call.attempts))
         return AnswerCall(call.ref, 0, "error", text)
     if tool.deferred and not call.attempts:
         return _request_decision(batch, "result", call, tool)
@@ -515,7 +515,7 @@ def _request_decision(batch: _Batch, kind: RequestKind, call: CallState, tool: T
         attempt = call.attempts[-1].number if kind == "outcome" else 0
         if attempt and call.attempts[attempt - 1].outcome_known:  # the outcome came late, before the branch that asks for it again
             attempt = 0
-        return AnswerCall(call.ref, attempt, "superseded", messages_to_model.call_superseded(name, kind == "outcome"))
+        return AnswerCall(call.ref, attempt, "superseded", texts_for_model.call_superseded(name, kind == "outcome"))
     options = batch.reply.options
     return make_call_request(
         state.session_id,

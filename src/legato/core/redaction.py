@@ -1,7 +1,7 @@
 """Redaction: erasing a person's text from a ledger.
 
 A redacted fact keeps its kind and its position, a reply its number of items, a call its output. So the ledger still folds, calls stay
-paired and every provider format can be encoded; only short fixed texts remain (`messages_to_model.py`).
+paired and every provider format can be encoded; only short fixed texts remain (`texts_for_model.py`).
 
 Copies of the text, and everything made from it in a form that cannot be inspected, are redacted too:
 
@@ -51,7 +51,7 @@ from legato.core.facts import (
     ReplyItem,
 )
 from legato.core.messages import find_content_digests, render_content
-from legato.core.messages_to_model import REDACTED_ARGUMENTS, REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_ARGUMENTS, REDACTED_TEXT
 from legato.core.turn_context import decode_turn_context, encode_turn_context
 from legato.errors import BadInput
 

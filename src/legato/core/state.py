@@ -56,7 +56,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from legato.core import messages_to_model
+from legato.core import texts_for_model
 from legato.core.counters import RunCounters, UsageTotals, WorkTime
 from legato.core.digests import digest_arguments
 from legato.core.facts import (
@@ -713,8 +713,8 @@ def prefix_edited_arguments(call: CallState, output: Content) -> Content:
     if not call.edited:
         return output
     if isinstance(output, str):
-        return messages_to_model.arguments_edited(call.arguments, output)
-    return (Text(messages_to_model.arguments_edited(call.arguments, "")), *output)
+        return texts_for_model.arguments_edited(call.arguments, output)
+    return (Text(texts_for_model.arguments_edited(call.arguments, "")), *output)
 
 
 def _check_approval_checked(state: State, fact: ApprovalChecked) -> CallState:
@@ -763,9 +763,9 @@ def _apply_decided_call(state: State, fact: Decided, call: CallState) -> None:
         return
     if fact.verdict == "reject":
         make_text = {
-            "approval": messages_to_model.call_rejected,
-            "outcome": messages_to_model.outcome_declared_failed,
-            "result": messages_to_model.result_declined,
+            "approval": texts_for_model.call_rejected,
+            "outcome": texts_for_model.outcome_declared_failed,
+            "result": texts_for_model.result_declined,
         }[fact.kind]
         _give_output(state, call, CallOutput(make_text(fact.reason), "rejected", state.length))
         return
@@ -972,9 +972,9 @@ def _apply_handed_off(state: State, fact: HandedOff, handoff: CallState) -> None
     for call in state.batch:
         if call.output is None:
             if call is handoff:
-                output = CallOutput(prefix_edited_arguments(call, messages_to_model.handoff_taken(fact.target)), "ok", state.length)
+                output = CallOutput(prefix_edited_arguments(call, texts_for_model.handoff_taken(fact.target)), "ok", state.length)
             else:
-                output = CallOutput(messages_to_model.handoff_not_taken(fact.target), "not_taken", state.length)
+                output = CallOutput(texts_for_model.handoff_not_taken(fact.target), "not_taken", state.length)
             _give_output(state, call, output)
     state.incoming_handoff = IncomingHandoff(fact.source, fact.target, handoff.arguments)
     state.active_agent, state.last_request.context_digest, state.run_counters.prompts = fact.target, "", 0
@@ -1007,7 +1007,7 @@ def _check_judged_call(state: State, fact: GuardrailJudged) -> CallState:
 def _apply_judged_call(state: State, fact: GuardrailJudged, call: CallState) -> None:
     call.guardrails_passed = True
     if fact.stop:
-        _give_output(state, call, CallOutput(messages_to_model.call_blocked(fact.reason), "blocked", state.length))
+        _give_output(state, call, CallOutput(texts_for_model.call_blocked(fact.reason), "blocked", state.length))
 
 
 def _check_judged_message(state: State, fact: GuardrailJudged) -> Group:
@@ -1051,7 +1051,7 @@ def _apply_judged_reply(state: State, fact: GuardrailJudged, reply: Group) -> No
     state.run_counters.output_retries += 1
     reply.rejected = True
     state.rejected_reply_count += 1
-    state.groups.append(Group("feedback", state.length, reply.agent, content=messages_to_model.reply_rejected(fact.reason)))
+    state.groups.append(Group("feedback", state.length, reply.agent, content=texts_for_model.reply_rejected(fact.reason)))
 
 
 def _check_termination_judged(state: State, fact: TerminationJudged) -> Group:

@@ -25,8 +25,8 @@ from legato.core.history_policies import (
     find_turns_start,
 )
 from legato.core.messages import Message
-from legato.core.messages_to_model import conversation_summary
 from legato.core.state import State
+from legato.core.texts_for_model import conversation_summary
 from legato.core.turn_context import TurnContext
 from legato.errors import IllegalRequest
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.core import messages_to_model
+from legato.core import texts_for_model
 from legato.core.digests import digest_bytes
 from legato.core.facts import NO_OPTIONS, Call, ModelReplied, RunOptions
 from legato.core.history_policies import HistoryPolicy
@@ -270,9 +270,9 @@ def explain_exceeded_limits(reply: ModelReplied, calls: Sequence[Call]) -> list[
     errors = []
     for number, call in enumerate(calls):
         if 0 <= max_calls <= number:
-            errors.append(messages_to_model.too_many_calls(len(calls), max_calls))
+            errors.append(texts_for_model.too_many_calls(len(calls), max_calls))
         elif 0 <= max_bytes < (size := measure_utf8_bytes(call.arguments)):
-            errors.append(messages_to_model.arguments_too_large(size, max_bytes))
+            errors.append(texts_for_model.arguments_too_large(size, max_bytes))
         else:
             errors.append("")
     return errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from legato.asgi.host_checks import parse_bearer_token
+from legato.asgi.tokens import parse_bearer_token
 
 
 def find_api_key(headers: Mapping[str, str], api: str) -> str:

@@ -16,8 +16,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from legato.asgi.host_checks import is_same_token, parse_bearer_token
 from legato.asgi.request_bodies import reject_conflicting_lengths
+from legato.asgi.tokens import is_same_token, parse_bearer_token
 from legato.emulator.anthropic.adapter import AnthropicAdapter
 from legato.emulator.api_adapter import ApiAdapter
 from legato.emulator.chat.adapter import ChatAdapter

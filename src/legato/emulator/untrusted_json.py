@@ -37,7 +37,7 @@ def as_integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def to_json_text(value: Any) -> str:
+def encode_json_or_empty(value: Any) -> str:
     """Encode a JSON value; empty if it is nested too deeply."""
     try:
         return msgspec.json.encode(value).decode()

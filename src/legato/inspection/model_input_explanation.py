@@ -273,7 +273,7 @@ def _diff_inputs(earlier: ModelInput, later: ModelInput, earlier_body: str, late
         tools=NameChanges(*_compare_mappings(_tools_by_name(before), _tools_by_name(after))),
         history=_compare_values(describe_policy(before.history), describe_policy(after.history)),
         options=_compare_values(_decode_json_text(before.options), _decode_json_text(after.options)),
-        items=PositionChanges(*_compare_mappings(earlier.visibility, later.visibility)),
+        items=PositionChanges(*_compare_mappings(earlier.visible_groups, later.visible_groups)),
         body=render_unified_diff(earlier_body, later_body, f"request {earlier.n} of {before.agent}", f"request {later.n} of {after.agent}"),
     )
 

@@ -39,7 +39,7 @@ class ModelInput(Struct, frozen=True):
     groups: list[GroupExplanation]
 
     @property
-    def visibility(self) -> dict[int, Visibility]:
+    def visible_groups(self) -> dict[int, Visibility]:
         """The visible groups of the conversation, by position."""
         return {each.group.position: each.visibility for each in self.groups if each.visibility != "no"}
 

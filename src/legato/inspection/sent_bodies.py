@@ -169,7 +169,7 @@ def _find_recorded_options(text: str, origin: str) -> RequestOptions | None:
 
 def _check_digest(compiled: EncodedRequest, fact: ModelReplied) -> DigestCheck:
     from legato.providers.formats.comparable_history import extend_digest_with_reply
-    from legato.providers.formats.encoding_losses import REASONING_REFUSED_MARK
+    from legato.providers.formats.loss_reasons import REASONING_REFUSED_MARK
 
     recorded = fact.stored_digest.removesuffix(REASONING_REFUSED_MARK).strip()
     digest = compiled.history_digest

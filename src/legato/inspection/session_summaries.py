@@ -65,7 +65,7 @@ class ForkOrigin(Struct, frozen=True):
     kind: str = "fork"
 
 
-class PendingRequest(Struct, frozen=True, kw_only=True):
+class RequestSummary(Struct, frozen=True, kw_only=True):
     """A pending request, as people see it.
 
     `arguments` and `prompt` have digests in place of secrets; `digest` is that of the exact arguments. `verdicts`: the possible answers.
@@ -103,7 +103,7 @@ class SessionDetail(Struct, frozen=True, kw_only=True):
     within: str
     origin: ForkOrigin | None
     last: LastMessage
-    pending: tuple[PendingRequest, ...]
+    pending: tuple[RequestSummary, ...]
     served: bool
     can_drive: bool
     error: str
@@ -173,15 +173,15 @@ def build_session_detail(session: Session, is_served: bool = True, can_drive: bo
     )
 
 
-def summarize_requests(session: Session) -> tuple[PendingRequest, ...]:
+def summarize_requests(session: Session) -> tuple[RequestSummary, ...]:
     """Return the pending requests of a session, in order."""
     return tuple(summarize_request(session, request) for request in session.pending)
 
 
-def summarize_request(session: Session, request: Pending) -> PendingRequest:
+def summarize_request(session: Session, request: Pending) -> RequestSummary:
     """Return a pending request as people see it."""
     arguments = decode_masked_arguments(session, request)
-    return PendingRequest(
+    return RequestSummary(
         id=request.id,
         kind=request.kind,
         prompt=request.prompt,

@@ -13,8 +13,9 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from legato.asgi.host_checks import LOOPBACK_NAMES, bracket_ipv6_host, check_token, has_any_token, has_token, is_loopback
+from legato.asgi.exposure import LOOPBACK_NAMES, bracket_ipv6_host, is_loopback
 from legato.asgi.request_bodies import reject_conflicting_lengths
+from legato.asgi.tokens import check_token, has_any_token, has_token
 from legato.mcp.workflow_server import WorkflowServer
 
 MCP_PATH = "/mcp"

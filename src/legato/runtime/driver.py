@@ -46,13 +46,13 @@ from legato.core.planner import (
 from legato.core.state import State
 from legato.core.workflow_graph import WorkflowGraph
 from legato.errors import DefinitionChanged, DrivenElsewhere
+from legato.runtime.checks import CheckRunner
 from legato.runtime.clock import now_ms
 from legato.runtime.definition import WorkflowDefinition
 from legato.runtime.deltas import DeltaPublisher
 from legato.runtime.event_cursor import EventCursor
 from legato.runtime.event_projector import EventProjector
 from legato.runtime.events import Event
-from legato.runtime.guardrails import GuardrailRunner
 from legato.runtime.ledger import EffectOutcome, Ledger, attribute_errors, is_error_of_store, record_each, record_later
 from legato.runtime.model_requests import ModelRequester, seconds_until_retry
 from legato.runtime.parent_call import ParentCall
@@ -133,7 +133,7 @@ class Driver:
         self._model_requester = ModelRequester(definition, ledger, turn_contexts, parent_call)
         self._claims = Claims(definition)
         self._tool_runner = ToolRunner(definition, ledger, context, child_sessions, self._claims, parent_call, slot)
-        self._guardrail_runner = GuardrailRunner(definition, ledger, context, run_definitions)
+        self._check_runner = CheckRunner(definition, ledger, context, run_definitions)
 
     def drain(self) -> None:
         """Start nothing new, and finish and record what is in progress."""
@@ -479,17 +479,17 @@ class Driver:
             case RunTool():
                 return self._tool_runner.run(effect)
             case CheckCall():
-                return self._guardrail_runner.check_call(effect)
+                return self._check_runner.check_call(effect)
             case AbandonCall():
                 return self._tool_runner.abandon_call(effect)
             case CheckInput():
-                return self._guardrail_runner.check_input(effect)
+                return self._check_runner.check_input(effect)
             case CheckOutput():
-                return self._guardrail_runner.check_output(effect)
+                return self._check_runner.check_output(effect)
             case CheckTermination():
-                return self._guardrail_runner.check_termination(effect)
+                return self._check_runner.check_termination(effect)
             case SummariseHistory():
-                return self._guardrail_runner.summarise_history(effect)
+                return self._check_runner.summarise_history(effect)
             case TakeHandoff():
                 raise AssertionError("a handoff is recorded, not performed")
 

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from legato.core import messages_to_model
+from legato.core import texts_for_model
 from legato.core.child_session_ids import make_child_session_id
 from legato.core.digests import digest_arguments, digest_bytes
 from legato.core.facts import (
@@ -231,7 +231,7 @@ class ToolRunner:
         if tool.idempotent and tool.is_cancellable:
             task.cancel()
         self.abandon_task(task, effect.call)
-        text = messages_to_model.call_timed_out(tool.name, tool.timeout, tool.idempotent)
+        text = texts_for_model.call_timed_out(tool.name, tool.timeout, tool.idempotent)
         return EffectOutcome((_make_returned_fact(effect, "timeout", text, started_at),))
 
     async def _run_body(self, effect: RunTool, agent: AgentDefinition, tool: Tool, call: CallState, started_at: float) -> EffectOutcome:
@@ -258,7 +258,7 @@ class ToolRunner:
         """Return the outcome with the output of an attempt. Of a long text a model gets the beginning, and the store has all of it."""
         max_bytes = self._definition.graph.limits.output_bytes
         if max_bytes is not None and (size := _measure_output_bytes(output, contents)) > max_bytes:
-            status, output, contents = "error", messages_to_model.output_too_large(tool.name, size, int(max_bytes)), {}
+            status, output, contents = "error", texts_for_model.output_too_large(tool.name, size, int(max_bytes)), {}
         full_output_digest = ""
         if isinstance(output, str) and len(output) > MAX_OUTPUT_CHARS:
             data = output.encode()
@@ -301,7 +301,7 @@ class ToolRunner:
             if call is None or call.output is not None:
                 return
             if not _is_unchanged_since(state, stop.parent_lengths[0]):
-                text = messages_to_model.call_cancelled(call.call.tool, started=True, idempotent=True)
+                text = texts_for_model.call_cancelled(call.call.tool, started=True, idempotent=True)
                 yield from EffectOutcome((_make_returned_fact(effect, "error", text, started_at),)).propose(state)
             elif all(each.ref in stopped for each in state.batch if each.pause):  # else another call waits by now, and this is tried again
                 yield Cancelled(at=now_ms(), reason=stop.reason, parent_lengths=stop.parent_lengths[1:])

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from legato.engines.worker import Worker
 from legato.runtime.error_summary import describe_error
 from legato.server import agui, openai
-from legato.server.access import Access, AccessMiddleware
+from legato.server.access_checks import Access, AccessMiddleware
 from legato.server.api import input_routes, session_routes, workflow_routes
 from legato.server.api.endpoints import ApiRequest, Endpoint, NoFields, make_endpoint_route
 from legato.server.console_files import ConsoleFiles

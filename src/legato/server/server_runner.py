@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import uvicorn
 
-from legato.asgi.host_checks import bracket_ipv6_host, check_exposure, check_token
+from legato.asgi.exposure import bracket_ipv6_host, check_exposure
 from legato.asgi.request_bodies import drain_unread_bodies
 from legato.asgi.server_context import ServerContext
+from legato.asgi.tokens import check_token
 from legato.asgi.uvicorn_server import (
     KEEP_ALIVE_TIMEOUT_S,
     StoppableServer,
@@ -26,7 +27,7 @@ from legato.engines.retry_policy import RetryPolicy
 from legato.engines.session_step import ContextFactory
 from legato.engines.worker import DEFAULT_GRACE_S, Worker
 from legato.errors import BadInput
-from legato.server.access import WILDCARD_HOSTS, make_access
+from legato.server.access_checks import WILDCARD_HOSTS, make_access
 from legato.server.app import make_app
 from legato.server.connections import make_connection_class
 from legato.server.request_limits import MAX_HEAD_BYTES, MAX_TARGET_CHARS, RequestLimits

@@ -12,7 +12,7 @@ from legato.core.child_session_ids import find_max_id_chars, find_root_session_i
 from legato.core.state import State
 from legato.engines.engine import Engine, EngineSession
 from legato.errors import BadInput, DefinitionChanged, EngineUnavailable, LegatoError, UnknownLedger
-from legato.inspection.session_pages import SessionBrowser
+from legato.inspection.session_browser import SessionBrowser
 from legato.inspection.workflow_from_ledger import rebuild_workflow
 from legato.runtime.clock import new_id, new_id_like
 from legato.runtime.ledger import read_state

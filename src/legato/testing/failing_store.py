@@ -122,7 +122,7 @@ class FailingStore:
         for lease in leases:
             await self.store.release(lease)
 
-    def _count_operation(self, operation: str) -> int:
+    def _begin_operation(self, operation: str) -> int:
         if self.is_dead:
             raise Died(f"{operation} after death")
         if operation not in self._only:
@@ -159,7 +159,7 @@ class FailingStore:
         durable: bool = False,
         ledger_id: str = "",
     ) -> Coroutine[Any, Any, int]:
-        number = self._count_operation("append")
+        number = self._begin_operation("append")
 
         async def append() -> int:
             self._fail_if_planned("append", "before", number)
@@ -173,7 +173,7 @@ class FailingStore:
         return append()
 
     def _perform(self, operation: str, awaitable: Callable[[], Coroutine[Any, Any, Any]]) -> Coroutine[Any, Any, Any]:
-        number = self._count_operation(operation)
+        number = self._begin_operation(operation)
 
         async def do() -> Any:
             self._fail_if_planned(operation, "before", number)
@@ -226,7 +226,7 @@ class FailingStore:
         return self._perform("list", lambda: self.store.list(limit, after))
 
     def lease(self, ledger: str) -> Coroutine[Any, Any, Lease | None]:
-        number = self._count_operation("lease")
+        number = self._begin_operation("lease")
 
         async def take_lease() -> Lease | None:
             self._fail_if_planned("lease", "before", number)
@@ -249,7 +249,7 @@ class FailingStore:
         return other
 
     def release(self, lease: Lease, *, idle_at: int | None = None) -> Coroutine[Any, Any, None]:
-        number = self._count_operation("release")
+        number = self._begin_operation("release")
 
         async def release_lease() -> None:
             self._fail_if_planned("release", "before", number)
@@ -264,7 +264,7 @@ class FailingStore:
         return self._perform("wait", lambda: self.store.wait(ledger, position, timeout))
 
     def watch(self, ledger: str, position: int, on_growth: Callable[[int], None]) -> Callable[[], None]:
-        self._fail_if_planned("watch", "before", self._count_operation("watch"))
+        self._fail_if_planned("watch", "before", self._begin_operation("watch"))
         return self.store.watch(ledger, position, on_growth)
 
     async def close(self) -> None:

@@ -41,8 +41,8 @@ from legato.core.facts import (
     Usage,
 )
 from legato.core.messages import MessageInput
-from legato.core.messages_to_model import REDACTED_TEXT
 from legato.core.redaction import LedgerRedaction, Redactor
+from legato.core.texts_for_model import REDACTED_TEXT
 from legato.core.view import ModelRequest
 from legato.core.workflow_graph import HANDOFF_PREFIX
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked

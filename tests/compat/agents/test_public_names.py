@@ -45,7 +45,7 @@ from legato.compat.agents import (
     function_tool,
     handoff,
 )
-from legato.compat.agents.facade_gaps import NameNotHere, NotHere, check_arguments
+from legato.compat.agents.unsupported_errors import NameNotHere, NotHere, check_arguments
 from legato.compat.gaps import explain
 from tests.compat.agents.conftest import Provider
 from tests.compat.agents.desk import Shop, desk, fake_model

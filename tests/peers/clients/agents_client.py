@@ -13,9 +13,9 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
+from column_report import report
 from openai import AsyncOpenAI
 from pydantic import BaseModel
-from reporting import report
 
 
 class Order(BaseModel):
@@ -25,11 +25,11 @@ class Order(BaseModel):
 
 def columns(base_url, key, api):
     set_tracing_disabled(True)
-    by_responses = api == "responses"
+    uses_responses = api == "responses"
 
     def agent(model, **more):
         client = AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0)
-        kind = OpenAIResponsesModel if by_responses else OpenAIChatCompletionsModel
+        kind = OpenAIResponsesModel if uses_responses else OpenAIChatCompletionsModel
         return Agent(name="Client", model=kind(model=model, openai_client=client), **more)
 
     async def plain():
@@ -43,9 +43,9 @@ def columns(base_url, key, api):
         return {"texts": [run.final_output], "pieces": pieces}
 
     async def several_turns():
-        headers = {} if by_responses else {"model_settings": ModelSettings(extra_headers={"Legato-Session": "talk-several-turns"})}
+        headers = {} if uses_responses else {"model_settings": ModelSettings(extra_headers={"Legato-Session": "talk-several-turns"})}
         start, session = agent("several-turns", **headers), SQLiteSession("mine")
-        return {"texts": [(await Runner.run(start, said, session=session)).final_output for said in ("Hello", "What did I say?")]}
+        return {"texts": [(await Runner.run(start, text, session=session)).final_output for text in ("Hello", "What did I say?")]}
 
     async def client_tools():
         calls = []
@@ -70,7 +70,7 @@ def columns(base_url, key, api):
         "client tools": client_tools,
         "structured output": structured_output,
     }
-    if not by_responses:
+    if not uses_responses:
         return found
 
     async def previous_id():
@@ -81,8 +81,8 @@ def columns(base_url, key, api):
 
     async def conversation():
         start = agent("conversation")
-        said = ("Hello", "What did I say?")
-        return {"texts": [(await Runner.run(start, each, conversation_id="talk-conversation")).final_output for each in said]}
+        messages = ("Hello", "What did I say?")
+        return {"texts": [(await Runner.run(start, each, conversation_id="talk-conversation")).final_output for each in messages]}
 
     return {**found, "previous id": previous_id, "conversation": conversation}
 

@@ -2,15 +2,15 @@
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, Output, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
-import { report } from "./reporting.mjs";
+import { report } from "./column_report.mjs";
 
 const order = z.object({ order: z.string(), amount: z.number() });
 
 await report((baseURL, apiKey, api) => {
   const provider = createOpenAI({ baseURL, apiKey });
   const model = (name) => (api === "responses" ? provider.responses(name) : provider.chat(name));
-  const ask = (name, asked, openai = undefined) =>
-    generateText({ model: model(name), maxRetries: 0, ...asked, ...(openai ? { providerOptions: { openai } } : {}) });
+  const ask = (name, options, openai = undefined) =>
+    generateText({ model: model(name), maxRetries: 0, ...options, ...(openai ? { providerOptions: { openai } } : {}) });
 
   async function talk(name, headers = undefined) {
     const messages = [];
@@ -40,9 +40,9 @@ await report((baseURL, apiKey, api) => {
       const get_weather = tool({
         description: "Weather.",
         inputSchema: z.object({ city: z.string() }),
-        execute: async (given) => {
-          calls.push(["get_weather", given]);
-          return `sunny, 21 degrees, in ${given.city}`;
+        execute: async (args) => {
+          calls.push(["get_weather", args]);
+          return `sunny, 21 degrees, in ${args.city}`;
         },
       });
       const prompt = "What is the weather in Oslo?";
@@ -72,18 +72,18 @@ await report((baseURL, apiKey, api) => {
     },
     approval: async () => {
       const messages = [{ role: "user", content: "Refund order 7." }];
-      const asked = await ask("approval", { messages });
-      const requests = asked.content.filter(({ type }) => type === "tool-approval-request");
+      const first = await ask("approval", { messages });
+      const requests = first.content.filter(({ type }) => type === "tool-approval-request");
       const content = requests.map(({ approvalId }) => ({
         type: "tool-approval-response",
         approvalId,
         approved: true,
         providerExecuted: true,
       }));
-      messages.push(...asked.response.messages, { role: "tool", content });
+      messages.push(...first.response.messages, { role: "tool", content });
       const done = await ask("approval", { messages });
       const named = requests.map(({ toolCall }) => [toolCall.toolName.replace(/^mcp\./, ""), toolCall.input]);
-      return { asked: named.map(([name, given]) => [name, typeof given === "string" ? JSON.parse(given) : given]), texts: [done.text] };
+      return { approval_requests: named.map(([name, args]) => [name, typeof args === "string" ? JSON.parse(args) : args]), texts: [done.text] };
     },
   };
 });

@@ -1,13 +1,13 @@
-// How a client's program tells what it saw: a JSON object on a line for each column, as soon as it is known.
+// The report of a client's program: a JSON object on a line for each column, as soon as it is known.
 export async function report(columns) {
   const [baseURL, key, api] = process.argv.slice(2);
-  for (const [column, look] of Object.entries(columns(baseURL, key, api))) {
-    let found;
+  for (const [column, runColumn] of Object.entries(columns(baseURL, key, api))) {
+    let result;
     try {
-      found = { saw: await look() };
+      result = { report: await runColumn() };
     } catch (error) {
-      found = { failed: `${error.name}: ${error.message}`, traceback: error.stack };
+      result = { failed: `${error.name}: ${error.message}`, traceback: error.stack };
     }
-    console.log(JSON.stringify({ column, ...found }));
+    console.log(JSON.stringify({ column, ...result }));
   }
 }

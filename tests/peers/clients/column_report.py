@@ -1,4 +1,4 @@
-"""How a client's program tells what it saw: one JSON object, with an entry for each column that it has.
+"""The report of a client's program: one JSON object on a line for each column that the client has.
 
 Imported by programs that run in environments of their own, which have no Legato.
 """
@@ -10,17 +10,17 @@ import traceback
 
 
 def report(columns):
-    """Run the function of each column, and print what each saw: {"saw": ...} or {"failed": ...}, a line as soon as it is known."""
+    """Run the function of each column, and print its result at once: {"report": ...} or {"failed": ...}."""
     base_url, key, api = sys.argv[1:4]
-    for column, look in columns(base_url, key, api).items():
+    for column, run_column in columns(base_url, key, api).items():
         try:
-            found = {"saw": _looked(look)}
+            result = {"report": _run(run_column)}
         except Exception as error:
-            found = {"failed": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
-        print(json.dumps({"column": column, **found}), flush=True)
+            result = {"failed": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
+        print(json.dumps({"column": column, **result}), flush=True)
 
 
-def _looked(look):
+def _run(run_column):
     import asyncio
 
-    return asyncio.run(look()) if inspect.iscoroutinefunction(look) else look()
+    return asyncio.run(run_column()) if inspect.iscoroutinefunction(run_column) else run_column()

@@ -6,11 +6,11 @@ python litellm_client.py BASE_URL KEY responses|chat
 import json
 
 import litellm
+from column_report import report
 from pydantic import BaseModel
-from reporting import report
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
-ABOUT = {"name": "get_weather", "description": "Weather.", "parameters": PARAMETERS, "strict": True}
+FUNCTION = {"name": "get_weather", "description": "Weather.", "parameters": PARAMETERS, "strict": True}
 
 
 class Order(BaseModel):
@@ -23,20 +23,20 @@ def get_weather(city):
 
 
 def columns(base_url, key, api):
-    to = {"api_base": base_url, "api_key": key, "num_retries": 0, "max_retries": 0}
-    return responses(to) if api == "responses" else chat(to)
+    connection = {"api_base": base_url, "api_key": key, "num_retries": 0, "max_retries": 0}
+    return responses(connection) if api == "responses" else chat(connection)
 
 
-def responses(to):
-    def ask(model, given, **more):
-        return litellm.responses(model=f"openai/{model}", input=given, **to, **more)
+def responses(connection):
+    def send(model, input, **more):
+        return litellm.responses(model=f"openai/{model}", input=input, **connection, **more)
 
     def plain():
-        return {"texts": [ask("plain", "Hello").output_text]}
+        return {"texts": [send("plain", "Hello").output_text]}
 
     def streamed():
         pieces, text = [], ""
-        for event in ask("streamed", "Hello", stream=True):
+        for event in send("streamed", "Hello", stream=True):
             if event.type == "response.output_text.delta":
                 pieces.append(event.delta)
             if event.type == "response.completed":
@@ -45,39 +45,39 @@ def responses(to):
 
     def several_turns():
         history = [{"role": "user", "content": "Hello"}]
-        first = ask("several-turns", history)
+        first = send("several-turns", history)
         history += [item.model_dump(exclude_none=True) if hasattr(item, "model_dump") else item for item in first.output]
         history.append({"role": "user", "content": "What did I say?"})
-        return {"texts": [first.output_text, ask("several-turns", history).output_text]}
+        return {"texts": [first.output_text, send("several-turns", history).output_text]}
 
     def previous_id():
-        first = ask("previous-id", "Hello")
-        return {"texts": [first.output_text, ask("previous-id", "What did I say?", previous_response_id=first.id).output_text]}
+        first = send("previous-id", "Hello")
+        return {"texts": [first.output_text, send("previous-id", "What did I say?", previous_response_id=first.id).output_text]}
 
     def conversation():
-        named = {"extra_body": {"conversation": "talk-conversation"}}
-        return {"texts": [ask("conversation", said, **named).output_text for said in ("Hello", "What did I say?")]}
+        options = {"extra_body": {"conversation": "talk-conversation"}}
+        return {"texts": [send("conversation", text, **options).output_text for text in ("Hello", "What did I say?")]}
 
     def approval():
-        asked = ask("approval", "Refund order 7.")
-        items = [item if isinstance(item, dict) else item.model_dump() for item in asked.output]
+        first = send("approval", "Refund order 7.")
+        items = [item if isinstance(item, dict) else item.model_dump() for item in first.output]
         requests = [item for item in items if item["type"] == "mcp_approval_request"]
         answers = [{"type": "mcp_approval_response", "approval_request_id": each["id"], "approve": True} for each in requests]
-        done = ask("approval", answers, previous_response_id=asked.id)
-        return {"asked": [[each["name"], json.loads(each["arguments"])] for each in requests], "texts": [done.output_text]}
+        done = send("approval", answers, previous_response_id=first.id)
+        return {"approval_requests": [[each["name"], json.loads(each["arguments"])] for each in requests], "texts": [done.output_text]}
 
     def client_tools():
-        tools = [{"type": "function", **ABOUT}]
-        asked = ask("client-tools", "What is the weather in Oslo?", tools=tools)
-        calls = [item for item in asked.output if item.type == "function_call"]
+        tools = [{"type": "function", **FUNCTION}]
+        first = send("client-tools", "What is the weather in Oslo?", tools=tools)
+        calls = [item for item in first.output if item.type == "function_call"]
         outputs = [
             {"type": "function_call_output", "call_id": each.call_id, "output": get_weather(**json.loads(each.arguments))} for each in calls
         ]
-        done = ask("client-tools", outputs, previous_response_id=asked.id, tools=tools)
+        done = send("client-tools", outputs, previous_response_id=first.id, tools=tools)
         return {"calls": [[each.name, json.loads(each.arguments)] for each in calls], "texts": [done.output_text]}
 
     def structured_output():
-        found = ask("structured-output", "Give me the order as data.", text_format=Order)
+        found = send("structured-output", "Give me the order as data.", text_format=Order)
         return {"data": Order.model_validate_json(found.output_text).model_dump()}
 
     return {
@@ -92,41 +92,41 @@ def responses(to):
     }
 
 
-def chat(to):
-    def ask(model, messages, **more):
-        return litellm.completion(model=f"openai/{model}", messages=messages, **to, **more)
+def chat(connection):
+    def send(model, messages, **more):
+        return litellm.completion(model=f"openai/{model}", messages=messages, **connection, **more)
 
-    def said(text):
+    def make_message(text):
         return {"role": "user", "content": text}
 
     def plain():
-        return {"texts": [ask("plain", [said("Hello")]).choices[0].message.content]}
+        return {"texts": [send("plain", [make_message("Hello")]).choices[0].message.content]}
 
     def streamed():
-        deltas = [chunk.choices[0].delta.content for chunk in ask("streamed", [said("Hello")], stream=True) if chunk.choices]
+        deltas = [chunk.choices[0].delta.content for chunk in send("streamed", [make_message("Hello")], stream=True) if chunk.choices]
         pieces = [piece for piece in deltas if piece]
         return {"texts": ["".join(pieces)], "pieces": pieces}
 
     def several_turns():
         messages, texts = [], []
         for text in ("Hello", "What did I say?"):
-            messages.append(said(text))
-            answer = ask("several-turns", messages, extra_headers={"Legato-Session": "talk-several-turns"}).choices[0].message
+            messages.append(make_message(text))
+            answer = send("several-turns", messages, extra_headers={"Legato-Session": "talk-several-turns"}).choices[0].message
             messages.append(answer.model_dump(exclude_none=True))
             texts.append(answer.content)
         return {"texts": texts}
 
     def client_tools():
-        messages, tools = [said("What is the weather in Oslo?")], [{"type": "function", "function": ABOUT}]
-        asked = ask("client-tools", messages, tools=tools).choices[0].message
-        calls = [(each.id, each.function.name, json.loads(each.function.arguments)) for each in asked.tool_calls]
-        messages.append(asked.model_dump(exclude_none=True))
-        messages += [{"role": "tool", "tool_call_id": id, "content": get_weather(**given)} for id, _, given in calls]
-        done = ask("client-tools", messages, tools=tools)
-        return {"calls": [[name, given] for _, name, given in calls], "texts": [done.choices[0].message.content]}
+        messages, tools = [make_message("What is the weather in Oslo?")], [{"type": "function", "function": FUNCTION}]
+        first = send("client-tools", messages, tools=tools).choices[0].message
+        calls = [(each.id, each.function.name, json.loads(each.function.arguments)) for each in first.tool_calls]
+        messages.append(first.model_dump(exclude_none=True))
+        messages += [{"role": "tool", "tool_call_id": id, "content": get_weather(**arguments)} for id, _, arguments in calls]
+        done = send("client-tools", messages, tools=tools)
+        return {"calls": [[name, arguments] for _, name, arguments in calls], "texts": [done.choices[0].message.content]}
 
     def structured_output():
-        found = ask("structured-output", [said("Give me the order as data.")], response_format=Order)
+        found = send("structured-output", [make_message("Give me the order as data.")], response_format=Order)
         return {"data": Order.model_validate_json(found.choices[0].message.content).model_dump()}
 
     return {

@@ -2,7 +2,7 @@
 import OpenAI from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { z } from "zod";
-import { report } from "./reporting.mjs";
+import { report } from "./column_report.mjs";
 
 const Order = z.object({ order: z.string(), amount: z.number() });
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false };
@@ -38,21 +38,21 @@ function responses(client) {
       return { texts };
     },
     approval: async () => {
-      const asked = await ask("approval", "Refund order 7.");
-      const requests = asked.output.filter(({ type }) => type === "mcp_approval_request");
+      const first = await ask("approval", "Refund order 7.");
+      const requests = first.output.filter(({ type }) => type === "mcp_approval_request");
       const answers = requests.map(({ id }) => ({ type: "mcp_approval_response", approval_request_id: id, approve: true }));
-      const done = await ask("approval", answers, { previous_response_id: asked.id });
-      return { asked: requests.map((each) => [each.name, JSON.parse(each.arguments)]), texts: [done.output_text] };
+      const done = await ask("approval", answers, { previous_response_id: first.id });
+      return { approval_requests: requests.map((each) => [each.name, JSON.parse(each.arguments)]), texts: [done.output_text] };
     },
     "client tools": async () => {
-      const asked = await ask("client-tools", "What is the weather in Oslo?", { tools });
-      const calls = asked.output.filter(({ type }) => type === "function_call");
-      const outputs = calls.map(({ call_id, arguments: given }) => ({
+      const first = await ask("client-tools", "What is the weather in Oslo?", { tools });
+      const calls = first.output.filter(({ type }) => type === "function_call");
+      const outputs = calls.map(({ call_id, arguments: args }) => ({
         type: "function_call_output",
         call_id,
-        output: weather(JSON.parse(given)),
+        output: weather(JSON.parse(args)),
       }));
-      const done = await ask("client-tools", outputs, { previous_response_id: asked.id, tools });
+      const done = await ask("client-tools", outputs, { previous_response_id: first.id, tools });
       return { calls: calls.map((each) => [each.name, JSON.parse(each.arguments)]), texts: [done.output_text] };
     },
     "structured output": async () => {
@@ -87,11 +87,11 @@ function chat(client) {
     },
     "client tools": async () => {
       const messages = [{ role: "user", content: "What is the weather in Oslo?" }];
-      const asked = await ask("client-tools", messages, { tools });
-      const calls = asked.tool_calls.map(({ id, function: called }) => ({ id, name: called.name, given: JSON.parse(called.arguments) }));
-      messages.push(asked, ...calls.map(({ id, given }) => ({ role: "tool", tool_call_id: id, content: weather(given) })));
+      const first = await ask("client-tools", messages, { tools });
+      const calls = first.tool_calls.map(({ id, function: called }) => ({ id, name: called.name, args: JSON.parse(called.arguments) }));
+      messages.push(first, ...calls.map(({ id, args }) => ({ role: "tool", tool_call_id: id, content: weather(args) })));
       const done = await ask("client-tools", messages, { tools });
-      return { calls: calls.map(({ name, given }) => [name, given]), texts: [done.content] };
+      return { calls: calls.map(({ name, args }) => [name, args]), texts: [done.content] };
     },
     "structured output": async () => {
       const messages = [{ role: "user", content: "Give me the order as data." }];

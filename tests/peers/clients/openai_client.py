@@ -5,9 +5,9 @@ python openai_client.py BASE_URL KEY responses|chat
 
 import json
 
+from column_report import report
 from openai import OpenAI
 from pydantic import BaseModel
-from reporting import report
 
 PARAMETERS = {
     "type": "object",
@@ -54,27 +54,27 @@ def responses(client):
         return {"texts": [first.output_text, last.output_text]}
 
     def conversation():
-        made = client.conversations.create(metadata={"workflow": "conversation"})
+        created = client.conversations.create(metadata={"workflow": "conversation"})
         texts = [
-            client.responses.create(model="conversation", input=said, conversation=made.id).output_text
-            for said in ("Hello", "What did I say?")
+            client.responses.create(model="conversation", input=text, conversation=created.id).output_text
+            for text in ("Hello", "What did I say?")
         ]
         return {"texts": texts}
 
     def approval():
-        asked = client.responses.create(model="approval", input="Refund order 7.")
-        requests = [item for item in asked.output if item.type == "mcp_approval_request"]
+        first = client.responses.create(model="approval", input="Refund order 7.")
+        requests = [item for item in first.output if item.type == "mcp_approval_request"]
         answers = [{"type": "mcp_approval_response", "approval_request_id": each.id, "approve": True} for each in requests]
-        done = client.responses.create(model="approval", input=answers, previous_response_id=asked.id)
-        return {"asked": [[each.name, json.loads(each.arguments)] for each in requests], "texts": [done.output_text]}
+        done = client.responses.create(model="approval", input=answers, previous_response_id=first.id)
+        return {"approval_requests": [[each.name, json.loads(each.arguments)] for each in requests], "texts": [done.output_text]}
 
     def client_tools():
-        asked = client.responses.create(model="client-tools", input="What is the weather in Oslo?", tools=[tool])
-        calls = [item for item in asked.output if item.type == "function_call"]
+        first = client.responses.create(model="client-tools", input="What is the weather in Oslo?", tools=[tool])
+        calls = [item for item in first.output if item.type == "function_call"]
         outputs = [
             {"type": "function_call_output", "call_id": each.call_id, "output": get_weather(**json.loads(each.arguments))} for each in calls
         ]
-        done = client.responses.create(model="client-tools", input=outputs, previous_response_id=asked.id, tools=[tool])
+        done = client.responses.create(model="client-tools", input=outputs, previous_response_id=first.id, tools=[tool])
         return {"calls": [[each.name, json.loads(each.arguments)] for each in calls], "texts": [done.output_text]}
 
     def structured_output():
@@ -107,8 +107,8 @@ def chat(client):
 
     def talk(model):
         messages, texts = [], []
-        for said in ("Hello", "What did I say?"):
-            messages.append({"role": "user", "content": said})
+        for text in ("Hello", "What did I say?"):
+            messages.append({"role": "user", "content": text})
             found = client.chat.completions.create(model=model, messages=messages, extra_headers={"Legato-Session": f"talk-{model}"})
             messages.append(found.choices[0].message)
             texts.append(found.choices[0].message.content)
@@ -116,11 +116,11 @@ def chat(client):
 
     def client_tools():
         messages = [{"role": "user", "content": "What is the weather in Oslo?"}]
-        asked = client.chat.completions.create(model="client-tools", messages=messages, tools=[tool]).choices[0].message
-        calls = [(each.id, each.function.name, json.loads(each.function.arguments)) for each in asked.tool_calls]
-        messages += [asked, *({"role": "tool", "tool_call_id": id, "content": get_weather(**given)} for id, _, given in calls)]
+        first = client.chat.completions.create(model="client-tools", messages=messages, tools=[tool]).choices[0].message
+        calls = [(each.id, each.function.name, json.loads(each.function.arguments)) for each in first.tool_calls]
+        messages += [first, *({"role": "tool", "tool_call_id": id, "content": get_weather(**arguments)} for id, _, arguments in calls)]
         done = client.chat.completions.create(model="client-tools", messages=messages, tools=[tool])
-        return {"calls": [[name, given] for _, name, given in calls], "texts": [done.choices[0].message.content]}
+        return {"calls": [[name, arguments] for _, name, arguments in calls], "texts": [done.choices[0].message.content]}
 
     def structured_output():
         messages = [{"role": "user", "content": "Give me the order as data."}]

@@ -3,12 +3,12 @@
 python pydantic_ai_client.py BASE_URL KEY responses|chat
 """
 
+from column_report import report
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from reporting import report
 
 
 class Order(BaseModel):
@@ -17,11 +17,11 @@ class Order(BaseModel):
 
 
 def columns(base_url, key, api):
-    by_responses = api == "responses"
+    uses_responses = api == "responses"
 
     def agent(model, **more):
         provider = OpenAIProvider(openai_client=AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0))
-        kind = OpenAIResponsesModel if by_responses else OpenAIChatModel
+        kind = OpenAIResponsesModel if uses_responses else OpenAIChatModel
         return Agent(kind(model, provider=provider), **more)
 
     async def plain():
@@ -34,9 +34,9 @@ def columns(base_url, key, api):
 
     async def several_turns():
         by_ids, by_name = {"openai_send_reasoning_ids": True}, {"extra_headers": {"Legato-Session": "talk-several-turns"}}
-        start, history, texts = agent("several-turns", model_settings=by_ids if by_responses else by_name), None, []
-        for said in ("Hello", "What did I say?"):
-            run = await start.run(said, message_history=history)
+        start, history, texts = agent("several-turns", model_settings=by_ids if uses_responses else by_name), None, []
+        for text in ("Hello", "What did I say?"):
+            run = await start.run(text, message_history=history)
             history = run.all_messages()
             texts.append(run.output)
         return {"texts": texts}
@@ -64,7 +64,7 @@ def columns(base_url, key, api):
         "client tools": client_tools,
         "structured output": structured_output,
     }
-    if not by_responses:
+    if not uses_responses:
         return found
 
     async def previous_id():
@@ -76,7 +76,7 @@ def columns(base_url, key, api):
 
     async def conversation():
         start = agent("conversation", model_settings={"openai_conversation_id": "talk-conversation"})
-        return {"texts": [(await start.run(said)).output for said in ("Hello", "What did I say?")]}
+        return {"texts": [(await start.run(text)).output for text in ("Hello", "What did I say?")]}
 
     return {**found, "previous id": previous_id, "conversation": conversation}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Session, tool
-from legato.core.messages_to_model import REDACTED_ARGUMENTS, REDACTED_TEXT
+from legato.core.texts_for_model import REDACTED_ARGUMENTS, REDACTED_TEXT
 from legato.emulator.fake_models.base import ReplyCall, ReplyText, ReplyThought
 from legato.stores.contract import Store
 from tests.providers.failures.emulator_harness import FORMATS, STORING_FORMATS, find_conversations, find_replies, run_emulator

@@ -20,8 +20,10 @@ from tests.stores.conftest import StoreProcess, acquire_lease, make_facts, wait_
 Start = Callable[..., StoreProcess]
 
 
-def test_eight_processes_create_the_schema_once(postgres_server: databases.Server, databases_named: str, start_process: Start) -> None:
-    empty = databases.create(postgres_server._replace(template="template1"), databases_named + "empty")
+def test_eight_processes_create_the_schema_once(
+    postgres_server: databases.DatabaseServer, database_prefix: str, start_process: Start
+) -> None:
+    empty = databases.create_database(postgres_server._replace(template="template1"), database_prefix + "empty")
     children = [start_process("first_use", empty) for _ in range(8)]
     assert {each.read_line() for each in children} == {"ready"}
     for each in children:

@@ -23,7 +23,7 @@ from legato.stores import Lease, MemoryStore, PostgresStore, SQLiteStore, open_s
 from legato.stores.postgres import listener, migrations, statements
 from legato.stores.postgres.connection_pool import SyncPostgresConnection
 from legato.stores.postgres.listener import Listener
-from tests.databases import as_url
+from tests.databases import convert_dsn_to_url
 from tests.stores.conftest import acquire_lease, make_facts, wait_until, wait_until_renewed
 
 SOURCES = Path(migrations.__file__).parent
@@ -427,7 +427,7 @@ async def test_stores_are_opened_by_url_or_path(tmp_path: Path, database: str) -
 
 
 async def test_open_store_takes_lease_seconds_for_postgres(database: str) -> None:
-    url = as_url(database)
+    url = convert_dsn_to_url(database)
     for lease_seconds, expected in ((None, 6), (20.0, 20)):
         async with open_store(url, lease_seconds=lease_seconds) as store:  # type: ignore[attr-defined]
             assert await store.lease(f"s{expected}") is not None

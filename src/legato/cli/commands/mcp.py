@@ -67,7 +67,7 @@ def mcp(
 
 
 async def _serve_http(workflow_server: WorkflowServer, host: str, port: int, token: str, origins: list[str]) -> None:
-    from legato.asgi.host_checks import bracket_ipv6_host, check_exposure
+    from legato.asgi.exposure import bracket_ipv6_host, check_exposure
     from legato.asgi.uvicorn_server import open_listening_socket
     from legato.mcp.transports import MCP_PATH, make_http_server
 

@@ -69,7 +69,7 @@ async def _read_summaries(opened: OpenedStore, limit: int) -> list[SessionSummar
     """Return the summaries of the newest sessions, with those that cannot be read."""
     from functools import partial
 
-    from legato.inspection.session_pages import SessionBrowser
+    from legato.inspection.session_browser import SessionBrowser
 
     browser = SessionBrowser(opened.store, partial(opened.find_session, any_workflow=True), opened.is_workflow)
     summaries: list[SessionSummary] = []

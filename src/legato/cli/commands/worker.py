@@ -164,7 +164,7 @@ def wake_sessions(
 
     async def wake_all() -> None:
         from legato.cli.store_locator import open_by_options
-        from legato.inspection.session_pages import SessionBrowser
+        from legato.inspection.session_browser import SessionBrowser
 
         async with open_by_options(store, "", tenant) as opened, open_engine(engine) as engine_client:
             ids = [(await opened.find_session(session)).id for session in sessions or ()]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from legato.compat import MeansNothingHere
 from legato.compat.agent_framework.agents import Agent, resolve_agent_id
-from legato.compat.agent_framework.builder import HandoffBuilder, TerminationCondition
 from legato.compat.agent_framework.checkpoints import (
     CheckpointID,
     CheckpointStorage,
@@ -31,7 +30,7 @@ from legato.compat.agent_framework.events import (
     WorkflowRunResult,
     WorkflowRunState,
 )
-from legato.compat.agent_framework.facade_gaps import GAPS
+from legato.compat.agent_framework.handoff_builder import HandoffBuilder, TerminationCondition
 from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, ChatResponse, Message
 from legato.compat.agent_framework.middleware import (
     AgentMiddleware,
@@ -65,6 +64,7 @@ from legato.compat.agent_framework.providers import (
 )
 from legato.compat.agent_framework.requests import HandoffAgentUserRequest
 from legato.compat.agent_framework.tools import tool
+from legato.compat.agent_framework.unsupported_errors import GAPS
 from legato.compat.agent_framework.workflow import Workflow
 from legato.compat.agent_framework.workflow_agent import WorkflowAgent
 from legato.tools import Tool as FunctionTool

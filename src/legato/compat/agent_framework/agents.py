@@ -16,13 +16,13 @@ from legato.compat.agent_framework.clients import _ChatClient
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.contexts import AgentContext
 from legato.compat.agent_framework.events import ResponseStream
-from legato.compat.agent_framework.facade_gaps import check_arguments, mirrors
 from legato.compat.agent_framework.message_conversion import as_list, convert_input, convert_message, usage_details
 from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Message
 from legato.compat.agent_framework.middleware import AroundModels, AroundTools, MiddlewareTermination, of_kind, through
 from legato.compat.agent_framework.providers import AgentSession, ContextProvider, after_run, contributes, warn_about_history_providers
 from legato.compat.agent_framework.requests import decide, find_request, requests_from_session
 from legato.compat.agent_framework.tools import as_tool, needs_approval
+from legato.compat.agent_framework.unsupported_errors import check_arguments, mirrors
 from legato.compat.agent_framework.updates import update_of
 from legato.compat.gaps import explain
 from legato.errors import BadInput, BuildError, ModelFailed

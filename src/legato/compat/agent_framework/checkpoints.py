@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from legato.compat.agent_framework.events import WorkflowEvent
-from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.compat.agent_framework.requests import requests_from_state
+from legato.compat.agent_framework.unsupported_errors import mirrors
 from legato.compat.gaps import explain
 from legato.core.facts import AnyFact, Decided, MessageReceived, Opened
 from legato.core.state import fold

@@ -12,7 +12,7 @@ from functools import partial
 from types import GenericAlias, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from legato.compat.agent_framework.facade_gaps import mirrors
+from legato.compat.agent_framework.unsupported_errors import mirrors
 from legato.compat.gaps import explain
 from legato.errors import BadInput
 from legato.models import AzureOpenAIResponses, OpenAIChat, OpenAIResponses

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
-from legato.compat.agent_framework.facade_gaps import mirrors
+from legato.compat.agent_framework.unsupported_errors import mirrors
 from legato.errors import BadInput
 
 

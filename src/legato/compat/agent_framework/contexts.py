@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.compat.agent_framework.messages import AgentResponse, ChatResponse, Message
 from legato.compat.agent_framework.providers import AgentSession
+from legato.compat.agent_framework.unsupported_errors import mirrors
 
 
 @mirrors("FunctionInvocationContext")

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import GenericAlias
 from typing import Any, ClassVar, Generic, TypeVar
 
-from legato.compat.agent_framework.facade_gaps import mirrors
+from legato.compat.agent_framework.unsupported_errors import mirrors
 from legato.errors import BadInput
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from types import GenericAlias
 from typing import Any, ClassVar
 
 from legato.compat.agent_framework.contents import Content
-from legato.compat.agent_framework.facade_gaps import mirrors
+from legato.compat.agent_framework.unsupported_errors import mirrors
 from legato.errors import BadInput
 
 

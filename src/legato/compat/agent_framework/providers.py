@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.compat.agent_framework.message_conversion import convert_message
 from legato.compat.agent_framework.messages import AgentResponse, Message
+from legato.compat.agent_framework.unsupported_errors import mirrors
 from legato.compat.gaps import explain
 from legato.core.facts import Call, OutputText, Refusal
 from legato.core.messages import Message as NativeMessage

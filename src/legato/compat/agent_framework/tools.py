@@ -11,9 +11,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import Field
 
 from legato.compat.agent_framework.contexts import FunctionInvocationContext
-from legato.compat.agent_framework.facade_gaps import check_arguments
 from legato.compat.agent_framework.providers import AgentSession
 from legato.compat.agent_framework.unsupported import MCP
+from legato.compat.agent_framework.unsupported_errors import check_arguments
 from legato.errors import BadInput
 from legato.tools import Tool, ToolContext
 from legato.tools import tool as native_tool

@@ -19,7 +19,6 @@ from legato.compat.agent_framework.events import (
     WorkflowRunResult,
     WorkflowRunState,
 )
-from legato.compat.agent_framework.facade_gaps import check_arguments, mirrors
 from legato.compat.agent_framework.message_conversion import convert_input, convert_message
 from legato.compat.agent_framework.messages import AgentResponse, Message
 from legato.compat.agent_framework.requests import (
@@ -30,6 +29,7 @@ from legato.compat.agent_framework.requests import (
     not_pending,
     requests_from_session,
 )
+from legato.compat.agent_framework.unsupported_errors import check_arguments, mirrors
 from legato.compat.agent_framework.updates import update_of
 from legato.errors import BadInput, ModelFailed
 from legato.runtime.clock import new_id

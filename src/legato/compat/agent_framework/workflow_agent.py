@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.events import ResponseStream, WorkflowEvent
-from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.compat.agent_framework.message_conversion import as_list
 from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Message
 from legato.compat.agent_framework.providers import AgentSession
+from legato.compat.agent_framework.unsupported_errors import mirrors
 from legato.compat.agent_framework.workflow import Workflow
 
 

@@ -20,7 +20,7 @@ from legato.compat.agents.exceptions import (
     OutputGuardrailTripwireTriggered,
     UserError,
 )
-from legato.compat.agents.facade_gaps import absent_name
+from legato.compat.agents.function_tools import FunctionTool, Tool, default_tool_error_function, function_tool
 from legato.compat.agents.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -45,7 +45,7 @@ from legato.compat.agents.items import (
     TResponseInputItem,
 )
 from legato.compat.agents.lifecycle import AgentHooks, HookFailed, RunHooks
-from legato.compat.agents.results import RunResult
+from legato.compat.agents.run_results import RunResult
 from legato.compat.agents.runner import Runner
 from legato.compat.agents.sessions import SQLiteSession
 from legato.compat.agents.settings import (
@@ -65,7 +65,6 @@ from legato.compat.agents.streaming import (
     RunResultStreaming,
     StreamEvent,
 )
-from legato.compat.agents.tools import FunctionTool, Tool, default_tool_error_function, function_tool
 from legato.compat.agents.tracing import (
     agent_span,
     custom_span,
@@ -90,6 +89,7 @@ from legato.compat.agents.tracing import (
     transcription_span,
     turn_span,
 )
+from legato.compat.agents.unsupported_errors import absent_name
 from legato.compat.agents.unsupported_names import NAMES as NOT_HERE  # noqa: F401 - `legato migrate` asks for it
 from legato.compat.agents.workflow_builder import RunConfig
 

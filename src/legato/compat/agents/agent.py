@@ -11,10 +11,10 @@ from typing import Any, Generic, TypedDict
 from legato.compat.agents.context import RunContextWrapper, TContext
 from legato.compat.agents.default_models import default_settings_for, get_default_model_settings
 from legato.compat.agents.exceptions import ModelBehaviorError, UserError
-from legato.compat.agents.facade_gaps import check_arguments, mirrors
+from legato.compat.agents.function_tools import Approval, Enabled, FunctionTool, Tool
 from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail
 from legato.compat.agents.settings import ModelSettings
-from legato.compat.agents.tools import Approval, Enabled, FunctionTool, Tool
+from legato.compat.agents.unsupported_errors import check_arguments, mirrors
 from legato.workflow.agent import make_output_type
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from legato.compat.agents.facade_gaps import mirrors
+from legato.compat.agents.unsupported_errors import mirrors
 from legato.core.facts import Decided, MessageReceived, ModelReplied, ModelRequestFailed
 from legato.core.facts import Usage as Spent
 from legato.core.groups import CallState

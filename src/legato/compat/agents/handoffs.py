@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 from legato.compat.agents.context import TContext
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.extensions import handoff_filters
-from legato.compat.agents.facade_gaps import check_arguments, mirrors
+from legato.compat.agents.function_tools import Enabled
 from legato.compat.agents.items import RunItem, TResponseInputItem
 from legato.compat.agents.ledger_items import Find, input_list, run_items
-from legato.compat.agents.tools import Enabled
+from legato.compat.agents.unsupported_errors import check_arguments, mirrors
 from legato.core.groups import Group
 from legato.core.workflow_graph import WorkflowGraph
 from legato.history import custom, own_tools

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from legato.compat.agents.context import Usage
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.facade_gaps import mirrors
+from legato.compat.agents.unsupported_errors import mirrors
 from legato.compat.gaps import explain
 from legato.core.pending_requests import Pending
 from legato.tools import tool_output

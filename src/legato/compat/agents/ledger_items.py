@@ -162,7 +162,7 @@ def responses_of(groups: Iterable[Group]) -> list[ModelResponse]:
 # -- from groups to a list that can be sent --------------------------------------------------------------------------------
 
 
-def named_contents(groups: Iterable[Group]) -> set[str]:
+def list_attachment_digests(groups: Iterable[Group]) -> set[str]:
     """The digests of pictures and files in these groups."""
     named: set[str] = set()
     for group in groups:

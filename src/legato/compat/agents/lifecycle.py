@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from legato.compat.agents.context import RunContextWrapper, TContext, ToolContext
 from legato.compat.agents.exceptions import UserError
+from legato.compat.agents.function_tools import tool_context
 from legato.compat.agents.items import ModelResponse, TResponseInputItem
 from legato.compat.agents.ledger_items import input_list, response_of
-from legato.compat.agents.tools import tool_context
 from legato.core.facts import HandedOff, MessageReceived, ModelReplied, ModelRequestFailed
 from legato.core.model_reply import ModelReply
 from legato.core.state import State

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.facade_gaps import absent_name
 from legato.compat.agents.settings import ModelSettings
+from legato.compat.agents.unsupported_errors import absent_name
 
 __all__ = ["ModelSettings"]
 

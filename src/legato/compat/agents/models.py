@@ -8,7 +8,7 @@ from legato.compat.agents.default_models import (
     gpt_5_reasoning_settings_required,
     is_gpt_5_default,
 )
-from legato.compat.agents.facade_gaps import absent_name
+from legato.compat.agents.unsupported_errors import absent_name
 
 __all__ = ["get_default_model", "get_default_model_settings", "gpt_5_reasoning_settings_required", "is_gpt_5_default"]
 

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.facade_gaps import absent_name
-from legato.compat.agents.results import RunResult
+from legato.compat.agents.run_results import RunResult
 from legato.compat.agents.streaming import RunResultStreaming
+from legato.compat.agents.unsupported_errors import absent_name
 
 __all__ = ["RunResult", "RunResultStreaming"]
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.facade_gaps import absent_name
 from legato.compat.agents.runner import DEFAULT_MAX_TURNS, Runner
+from legato.compat.agents.unsupported_errors import absent_name
 from legato.compat.agents.workflow_builder import RunConfig
 
 __all__ = ["DEFAULT_MAX_TURNS", "RunConfig", "Runner"]

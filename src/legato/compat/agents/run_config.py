@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.facade_gaps import absent_name
+from legato.compat.agents.unsupported_errors import absent_name
 from legato.compat.agents.workflow_builder import RunConfig
 
 __all__ = ["RunConfig"]

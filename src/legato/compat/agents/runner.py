@@ -10,13 +10,13 @@ from legato.compat.agents.agent import Agent
 from legato.compat.agents.context import RunContextWrapper
 from legato.compat.agents.conversation_storage import default_store, fork_at_response, open_conversation, origin_of, record_items
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.facade_gaps import check_arguments
 from legato.compat.agents.items import TResponseInputItem
 from legato.compat.agents.lifecycle import RunHooks, checked_hooks
-from legato.compat.agents.results import RunResult, problem_of, tell_end
+from legato.compat.agents.run_results import RunResult, problem_of, tell_end
 from legato.compat.agents.sessions import SQLiteSession, session_of
 from legato.compat.agents.state import RunState
 from legato.compat.agents.streaming import RunResultStreaming
+from legato.compat.agents.unsupported_errors import check_arguments
 from legato.compat.agents.workflow_builder import RunConfig, Team, team_of
 from legato.runtime.clock import new_id
 from legato.runtime.session import Session

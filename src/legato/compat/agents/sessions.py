@@ -10,9 +10,9 @@ from typing import Any
 
 from legato.compat.agents.conversation_storage import record_items, run_in_loop
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.facade_gaps import check_arguments, mirrors
 from legato.compat.agents.items import TResponseInputItem
-from legato.compat.agents.ledger_items import accepted_groups, input_list, named_contents
+from legato.compat.agents.ledger_items import accepted_groups, input_list, list_attachment_digests
+from legato.compat.agents.unsupported_errors import check_arguments, mirrors
 from legato.compat.agents.workflow_builder import NAME
 from legato.compat.gaps import explain
 from legato.core.facts import Opened, Origin
@@ -136,7 +136,7 @@ def _check_not_theirs(path: Path, session_id: str, table: str) -> None:
 async def items_of(state: State, store: Store, session: str) -> list[TResponseInputItem]:
     """The conversation as items that are legal to send."""
     groups = accepted_groups(state)
-    contents = {digest: await store.content(session, digest) for digest in named_contents(groups)}
+    contents = {digest: await store.content(session, digest) for digest in list_attachment_digests(groups)}
     return input_list(groups, contents)
 
 

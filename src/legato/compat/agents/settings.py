@@ -15,7 +15,7 @@ from typing import Any, Literal
 import openai
 
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.facade_gaps import check_arguments, mirrors
+from legato.compat.agents.unsupported_errors import check_arguments, mirrors
 from legato.core.argument_checks import implements_protocol
 from legato.core.model_reply import ModelReply
 from legato.core.view import ModelRequest

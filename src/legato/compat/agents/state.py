@@ -14,10 +14,10 @@ from legato.compat.agents.agent import Agent
 from legato.compat.agents.context import RunContextWrapper, TContext
 from legato.compat.agents.conversation_storage import default_store, record_items, run_in_loop
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.facade_gaps import mirrors
 from legato.compat.agents.items import ToolApprovalItem, TResponseInputItem
 from legato.compat.agents.ledger_items import approval_items
 from legato.compat.agents.sessions import SQLiteSession, session_of
+from legato.compat.agents.unsupported_errors import mirrors
 from legato.compat.agents.workflow_builder import NAME, RunConfig, Team, team_of
 from legato.compat.gaps import find_stack_level
 from legato.errors import CodecError

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from legato.compat.agents.context import InputTokensDetails, OutputTokensDetails, Usage
-from legato.compat.agents.facade_gaps import absent_name
+from legato.compat.agents.unsupported_errors import absent_name
 
 __all__ = ["InputTokensDetails", "OutputTokensDetails", "Usage"]
 

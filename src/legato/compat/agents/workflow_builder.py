@@ -18,12 +18,12 @@ from legato.compat.agents.agent import Agent, AgentOutputSchema, is_enabled_in_r
 from legato.compat.agents.context import RunContextWrapper
 from legato.compat.agents.default_models import default_settings_for
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.facade_gaps import check_arguments, mirrors
+from legato.compat.agents.function_tools import FunctionTool
 from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail, make_native_guardrail
 from legato.compat.agents.handoffs import Handoff, HandoffInputFilter, handoff, history_of
 from legato.compat.agents.lifecycle import AgentHooks, HookMiddleware, RunHooks, arrival, arrivals, checked_hooks
 from legato.compat.agents.settings import ModelSettings, model_for
-from legato.compat.agents.tools import FunctionTool
+from legato.compat.agents.unsupported_errors import check_arguments, mirrors
 from legato.compat.gaps import Absent
 from legato.core.facts import HandedOff
 from legato.core.messages import Message, render_content

@@ -28,7 +28,7 @@ from legato.core.facts import (
     Opened,
     ReplyItem,
 )
-from legato.core.messages_to_model import MAY_HAVE_TAKEN_EFFECT
+from legato.core.texts_for_model import MAY_HAVE_TAKEN_EFFECT
 from legato.core.turn_context import TurnContext, encode_turn_context
 
 MAX_PRINTED_LINES = 20

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from legato.emulator.fake_models.base import ModelPrompt, PromptMessage, PromptTool, ReplyCall
-from legato.emulator.untrusted_json import as_integer, as_list, as_object, as_objects, as_string, to_json_text
+from legato.emulator.untrusted_json import as_integer, as_list, as_object, as_objects, as_string, encode_json_or_empty
 
 _BLOCK_PLACEHOLDERS = {"image": "[image]", "document": "[document]", "search_result": "[search result]"}  # blocks that have no text
 _COMMAND_SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
@@ -82,12 +82,12 @@ def build_prompt(body: dict[str, Any], model: str) -> ModelPrompt:
 
 def list_prompt_texts(body: dict[str, Any], dropped_paths: Collection[str] = ()) -> list[str]:
     """Return all texts that the model reads, for counting tokens. `dropped_paths` are the paths of thinking that it does not read."""
-    texts = [to_text(body.get("system")), to_json_text(body["tools"]) if body.get("tools") else ""]
+    texts = [to_text(body.get("system")), encode_json_or_empty(body["tools"]) if body.get("tools") else ""]
     for index, message in _list_visible_messages(as_objects(body.get("messages"))):
         for position, block in enumerate(list_blocks(message)):
             match block.get("type"):
                 case "tool_use":
-                    texts.append(f"{as_string(block.get('name'))} {to_json_text(block.get('input'))}")
+                    texts.append(f"{as_string(block.get('name'))} {encode_json_or_empty(block.get('input'))}")
                 case "tool_result":
                     texts.append(to_text(block.get("content")))
                 case "thinking":
@@ -110,7 +110,7 @@ def _read_messages(messages: list[dict[str, Any]]) -> tuple[PromptMessage, ...]:
         text = to_text([block for block in blocks if block.get("type") not in ("tool_use", "tool_result")])
         if message.get("role") == "assistant":
             calls = tuple(
-                ReplyCall(as_string(block.get("name")), to_json_text(block.get("input")), as_string(block.get("id")))
+                ReplyCall(as_string(block.get("name")), encode_json_or_empty(block.get("input")), as_string(block.get("id")))
                 for block in blocks
                 if block.get("type") == "tool_use"
             )

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.emulator.fake_models.base import ModelPrompt, PromptMessage, PromptTool, ReplyCall
-from legato.emulator.untrusted_json import as_integer, as_list, as_object, as_objects, as_string, to_json_text
+from legato.emulator.untrusted_json import as_integer, as_list, as_object, as_objects, as_string, encode_json_or_empty
 
 _SYSTEM_ROLES = ("system", "developer")
 _PART_PLACEHOLDERS = {"image_url": "[image]", "input_audio": "[audio]", "file": "[file]"}  # parts that have no text
@@ -87,10 +87,10 @@ def build_prompt(body: dict[str, Any], model: str, has_reasoning: bool, choice: 
 
 def list_prompt_texts(body: dict[str, Any]) -> list[str]:
     """Return all texts that the model reads, for counting tokens."""
-    texts = [to_json_text(body[key]) for key in ("tools", "functions", "response_format") if body.get(key)]
+    texts = [encode_json_or_empty(body[key]) for key in ("tools", "functions", "response_format") if body.get(key)]
     for message in as_objects(body.get("messages")):
         texts.append(f"{as_string(message.get('role'))}\n{to_text(message.get('content'))}")
-        texts.extend(to_json_text(message[key]) for key in ("tool_calls", "function_call") if message.get(key))
+        texts.extend(encode_json_or_empty(message[key]) for key in ("tool_calls", "function_call") if message.get(key))
     return texts
 
 
@@ -140,7 +140,9 @@ def _read_call(call: dict[str, Any]) -> ReplyCall:
     called = as_object(call.get("function") or call.get("custom"))
     arguments = called.get("arguments", called.get("input"))
     return ReplyCall(
-        as_string(called.get("name")), arguments if isinstance(arguments, str) else to_json_text(arguments), as_string(call.get("id"))
+        as_string(called.get("name")),
+        arguments if isinstance(arguments, str) else encode_json_or_empty(arguments),
+        as_string(call.get("id")),
     )
 
 

@@ -18,7 +18,7 @@ from legato.emulator.responses.items import ItemIdGenerator, count_item_tokens, 
 from legato.emulator.responses.provider_state import ResponsesStorage
 from legato.emulator.responses.stored_turns import REFERENCE_TYPE, StoredTurn
 from legato.emulator.tokens import MESSAGE_OVERHEAD_TOKENS, REPLY_OVERHEAD_TOKENS, count_tokens
-from legato.emulator.untrusted_json import as_object, as_string, to_json_text
+from legato.emulator.untrusted_json import as_object, as_string, encode_json_or_empty
 from legato.providers.rules.responses.request_context import infer_item_type
 
 
@@ -101,7 +101,9 @@ def count_tokens_to_check(request: EmulatorRequest, storage: ResponsesStorage) -
     if model is None or not model.context_window or body.get("truncation") == "auto":
         return 0
     items = list_input_items(body.get("input"))
-    max_tokens = len(to_json_text(request.body).encode()) + sum(turn.tokens for turn in _find_earlier_turns(request, body, storage)[0])
+    max_tokens = len(encode_json_or_empty(request.body).encode()) + sum(
+        turn.tokens for turn in _find_earlier_turns(request, body, storage)[0]
+    )
     if max_tokens <= model.context_window and all(infer_item_type(item) != REFERENCE_TYPE for item in items):
         return 0
     return accept_request(request, storage, IdGenerator()).input_tokens
@@ -140,7 +142,7 @@ def _resolve_item(item: dict[str, Any], account: str, storage: ResponsesStorage,
 
 def _digest_context(body: dict[str, Any], model: CatalogueModel) -> tuple[str, int]:
     """Return a digest of the instructions, tools and model, and the tokens of the instructions and tools."""
-    instructions, tools = as_string(body.get("instructions")), to_json_text(body["tools"]) if body.get("tools") else ""
+    instructions, tools = as_string(body.get("instructions")), encode_json_or_empty(body["tools"]) if body.get("tools") else ""
     texts = [text for text in (tools, instructions) if text]
     digest = hashlib.sha256("\0".join((model.reply_name, tools, instructions)).encode("utf-8", "replace")).hexdigest()
     return digest[:16], sum(MESSAGE_OVERHEAD_TOKENS + count_tokens(text) for text in texts)

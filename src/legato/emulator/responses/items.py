@@ -6,7 +6,7 @@ from typing import Any
 
 from legato.emulator.ids import IdGenerator
 from legato.emulator.tokens import MESSAGE_OVERHEAD_TOKENS, count_tokens
-from legato.emulator.untrusted_json import as_object, as_objects, as_string, to_json_text
+from legato.emulator.untrusted_json import as_object, as_objects, as_string, encode_json_or_empty
 from legato.providers.rules.responses.request_context import infer_item_type
 
 ID_PREFIXES = {
@@ -124,4 +124,4 @@ def _item_to_text(item: dict[str, Any]) -> str:
         return f"{as_string(item.get('name'))} {as_string(item.get(CALL_TEXT_MEMBERS[item_type]))}"
     if item_type in OUTPUT_TYPES:
         return to_text(item.get("output"))
-    return to_json_text(as_object(item))
+    return encode_json_or_empty(as_object(item))

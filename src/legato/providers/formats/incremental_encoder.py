@@ -16,8 +16,8 @@ from typing import TypeVar
 from legato.core.groups import Group
 from legato.core.view import ModelRequest
 from legato.providers.formats.call_ids import find_usable_call_ids
-from legato.providers.formats.encoding_losses import REASONING_REFUSED_MARK
 from legato.providers.formats.group_cache import get_group_cache
+from legato.providers.formats.loss_reasons import REASONING_REFUSED_MARK
 
 EncoderT = TypeVar("EncoderT", bound="IncrementalEncoder")
 

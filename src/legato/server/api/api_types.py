@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from legato.inspection.model_input_explanation import ReplySummary
-from legato.inspection.session_summaries import PendingRequest
+from legato.inspection.session_summaries import RequestSummary
 
 SESSION_PATH = "/api/sessions/{id}"
 """The path of one session."""
@@ -198,10 +198,10 @@ class MessageAccepted(Struct, frozen=True):
     status: str
 
 
-class PendingRequests(Struct, frozen=True):
+class PendingRequestsPage(Struct, frozen=True):
     """The pending requests of a session."""
 
-    pending: list[PendingRequest]
+    pending: list[RequestSummary]
 
 
 class ModelCalls(Struct, frozen=True):

@@ -13,7 +13,7 @@ from legato.core.messages import to_parts
 from legato.errors import BadInput, UnknownLedger
 from legato.inspection import model_input_explanation, session_export
 from legato.inspection.model_input_explanation import ModelInputExplanation
-from legato.inspection.session_pages import Inbox, SessionPage
+from legato.inspection.session_browser import Inbox, SessionPage
 from legato.inspection.session_summaries import FactsPage, SessionDetail, build_facts_page, build_session_detail, summarize_requests
 from legato.inspection.status_timeline import StatusTimeline, build_status_timeline
 from legato.inspection.usage_report import UsageReport, build_usage_report
@@ -26,7 +26,7 @@ from legato.server.api.api_types import (
     ForkBody,
     InboxQuery,
     ModelCalls,
-    PendingRequests,
+    PendingRequestsPage,
     SessionsQuery,
 )
 from legato.server.api.endpoints import ApiRequest, Endpoint, NoFields
@@ -87,9 +87,9 @@ async def get_status_timeline(request: ApiRequest[NoFields, NoFields]) -> Status
     return await build_status_timeline(await request.registry.find_session(request.session_id))
 
 
-async def list_pending(request: ApiRequest[NoFields, NoFields]) -> PendingRequests:
+async def list_pending(request: ApiRequest[NoFields, NoFields]) -> PendingRequestsPage:
     """List the pending requests of a session."""
-    return PendingRequests(list(summarize_requests(await request.registry.find_session(request.session_id))))
+    return PendingRequestsPage(list(summarize_requests(await request.registry.find_session(request.session_id))))
 
 
 async def get_usage(request: ApiRequest[NoFields, NoFields]) -> UsageReport:
@@ -180,7 +180,7 @@ ENDPOINTS = [
         "Read the status and the agent in control after every fact",
         response_type=StatusTimeline,
     ),
-    Endpoint("GET", f"{SESSION_PATH}/pending", list_pending, "List the pending requests of a session", response_type=PendingRequests),
+    Endpoint("GET", f"{SESSION_PATH}/pending", list_pending, "List the pending requests of a session", response_type=PendingRequestsPage),
     Endpoint("GET", f"{SESSION_PATH}/calls", list_model_requests, "List the replies of models", response_type=ModelCalls),
     Endpoint(
         "GET", f"{SESSION_PATH}/calls/{{n}}", get_model_input, "Explain the model input of a reply", response_type=ModelInputExplanation

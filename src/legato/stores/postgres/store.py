@@ -1,7 +1,7 @@
 """The store that keeps ledgers in a Postgres database.
 
 Each operation is one statement that commits by itself, so one round trip. `sql/` has the tables and the functions of several statements,
-`database.py` the connections, `listener.py` the connection for notifications and leases, `rows.py` the facts.
+`shared_database.py` the connections, `listener.py` the connection for notifications and leases, `rows.py` the facts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from legato.core.redaction import LedgerRedaction, Redactor
 from legato.errors import BadInput, DamagedStore, LedgerConflict, LegatoError, StoreUnavailable
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.postgres import statements as sql
-from legato.stores.postgres.database import PostgresDatabase, Rows, parse_dsn
 from legato.stores.postgres.delta_channel import PostgresDeltaChannel
 from legato.stores.postgres.rows import (
     ForkTree,
@@ -32,6 +31,7 @@ from legato.stores.postgres.rows import (
     ledger_key,
     raise_for_outcome,
 )
+from legato.stores.postgres.shared_database import PostgresDatabase, Rows, parse_dsn
 from legato.stores.store_errors import (
     check_tenant_name,
     closed_store_error,

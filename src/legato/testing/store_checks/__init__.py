@@ -4,7 +4,7 @@ A check is an async function of a `CheckEnvironment`. It uses the operations of 
 """
 
 from legato.testing.store_checks import (  # noqa: F401 - importing a module registers its checks
-    append_checks,
+    append_and_read_checks,
     failure_checks,
     fork_checks,
     lease_checks,

@@ -6,8 +6,8 @@ import asyncio
 
 from legato.core.facts import AnyFact, CallRef, CallReturned, File, MessageReceived, ModelReplied, OutputText, Redacted, Text
 from legato.core.messages import find_content_digests
-from legato.core.messages_to_model import REDACTED_TEXT
 from legato.core.redaction import PositionRedactor
+from legato.core.texts_for_model import REDACTED_TEXT
 from legato.core.turn_context import TurnContext, encode_turn_context
 from legato.errors import BadInput, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store

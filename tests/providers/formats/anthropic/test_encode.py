@@ -14,7 +14,7 @@ from legato.core.model_reply import ModelReply
 from legato.core.turn_context import ToolSpec, TurnContext
 from legato.providers.formats.anthropic.encode import DEFAULT_MAX_TOKENS, encode_request, find_option_violations
 from legato.providers.formats.encoded_request import MISSING_USER_MESSAGE
-from legato.providers.formats.encoding_losses import OTHER_MODEL_ONLY
+from legato.providers.formats.loss_reasons import OTHER_MODEL_ONLY
 from legato.providers.formats.request_options import RequestOptions
 from tests.providers.formats.anthropic.conversations import (
     UNBOUND_MODEL,

@@ -9,7 +9,7 @@ from legato.core.model_reply import ModelReply
 from legato.providers.formats.anthropic.content_blocks import encode_reply
 from legato.providers.formats.anthropic.encode import encode_request
 from legato.providers.formats.anthropic.thinking_replay import PREFIX_CHANGED
-from legato.providers.formats.encoding_losses import OTHER_MODEL_ONLY, REFUSED_BY_PROVIDER
+from legato.providers.formats.loss_reasons import OTHER_MODEL_ONLY, REFUSED_BY_PROVIDER
 from legato.providers.formats.request_options import RequestOptions
 from tests.providers.formats.anthropic.conversations import (
     CITATIONS,

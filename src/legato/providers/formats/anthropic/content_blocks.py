@@ -15,8 +15,8 @@ from legato.core.facts import Call, Content, File, HostedToolUse, Image, OutputT
 from legato.core.groups import OutputEntry
 from legato.providers.formats.attachments import encode_base64
 from legato.providers.formats.call_ids import choose_call_id
-from legato.providers.formats.encoding_losses import NOTHING_FOLLOWS, PROVIDER_SPECIFIC
 from legato.providers.formats.lenient_json import as_text, parse_object
+from legato.providers.formats.loss_reasons import NOTHING_FOLLOWS, PROVIDER_SPECIFIC
 from legato.providers.rules.anthropic.request_shape import BLOCK_CHECKS, SERVER_RESULT_TYPES, SERVER_TOOL_USE_TYPES
 from legato.providers.rules.anthropic.thinking_blocks import THINKING_TYPES
 from legato.providers.rules.identifiers import sanitize_tool_name

@@ -16,7 +16,7 @@ import msgspec
 from legato.core.digests import digest_bytes
 from legato.core.facts import ModelReplied, ReplyItem
 from legato.core.groups import AssistantEntry, Group, OutputEntry
-from legato.core.messages_to_model import conversation_summary
+from legato.core.texts_for_model import conversation_summary
 from legato.core.turn_context import TurnContext
 from legato.core.view import ModelRequest
 from legato.providers.formats.anthropic.content_blocks import (
@@ -38,10 +38,10 @@ from legato.providers.formats.anthropic.thinking_replay import (
     mark_history_digest,
 )
 from legato.providers.formats.encoded_request import MISSING_USER_MESSAGE, EncodedRequest, RequestHead
-from legato.providers.formats.encoding_losses import REFUSED_BY_PROVIDER
 from legato.providers.formats.group_cache import get_group_cache
 from legato.providers.formats.incremental_encoder import IncrementalEncoder, get_cached_encoder
 from legato.providers.formats.lenient_json import as_object, as_objects, as_text, parse_object, to_json
+from legato.providers.formats.loss_reasons import REFUSED_BY_PROVIDER
 from legato.providers.formats.request_options import RequestOptions, decode_options
 from legato.providers.rules.anthropic.betas import ALL_BETAS
 from legato.providers.rules.anthropic.request_shape import NO_SAMPLING_VERSION, SAMPLING_FIELDS

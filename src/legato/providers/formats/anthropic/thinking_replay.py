@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from legato.core.facts import Call, Reasoning
 from legato.core.groups import AssistantEntry, Group
-from legato.providers.formats.encoding_losses import OTHER_MODEL_ONLY, REASONING_REFUSED_MARK, REFUSED_BY_PROVIDER, REPLAY_DISABLED
+from legato.providers.formats.loss_reasons import OTHER_MODEL_ONLY, REASONING_REFUSED_MARK, REFUSED_BY_PROVIDER, REPLAY_DISABLED
 from legato.providers.rules.anthropic.model_generations import parse_generation
 
 PREFIX_CHANGED = "it is bound to the content before it, which differs here"

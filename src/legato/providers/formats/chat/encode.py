@@ -15,16 +15,16 @@ import msgspec
 
 from legato.core.facts import Call, Content, File, HostedToolUse, Image, OutputText, Part, Reasoning, Refusal, Text
 from legato.core.groups import AssistantEntry, Group, OutputEntry
-from legato.core.messages_to_model import conversation_summary
+from legato.core.texts_for_model import conversation_summary
 from legato.core.turn_context import TurnContext
 from legato.core.view import ModelRequest
 from legato.providers.formats.attachments import make_attachment_url
 from legato.providers.formats.call_ids import choose_call_id
 from legato.providers.formats.encoded_request import MISSING_USER_MESSAGE, EncodedGroup, EncodedRequest, RequestHead, join_body
-from legato.providers.formats.encoding_losses import OTHER_MODEL_ONLY, PROVIDER_SPECIFIC
 from legato.providers.formats.group_cache import get_group_cache
 from legato.providers.formats.incremental_encoder import IncrementalEncoder, get_cached_encoder
 from legato.providers.formats.lenient_json import parse_object
+from legato.providers.formats.loss_reasons import OTHER_MODEL_ONLY, PROVIDER_SPECIFIC
 from legato.providers.formats.request_options import RequestOptions, decode_options
 from legato.providers.rules.chat.rules import LENIENT, OPENAI, check_messages, check_request
 from legato.providers.rules.identifiers import map_sanitized_names, sanitize_tool_name

@@ -12,8 +12,8 @@ from legato.core.model_reply import ModelReply
 from legato.errors import ModelFailed
 from legato.providers.formats.comparable_history import extend_digest_with_reply
 from legato.providers.formats.encoded_request import EncodedRequest
-from legato.providers.formats.encoding_losses import REASONING_REFUSED_MARK
 from legato.providers.formats.lenient_json import as_count, as_object, as_objects, as_text, to_json
+from legato.providers.formats.loss_reasons import REASONING_REFUSED_MARK
 from legato.providers.formats.provider_errors import translate_error
 from legato.providers.formats.responses.item_replay import find_tool_and_arguments, is_call, select_replayed_members
 

@@ -16,13 +16,16 @@ from msgspec.structs import replace
 
 from legato.core.facts import Call, Content, File, HostedToolUse, Image, OutputText, Reasoning, Refusal, ReplyItem, Text
 from legato.core.groups import AssistantEntry, Group, OutputEntry
-from legato.core.messages_to_model import conversation_summary
+from legato.core.texts_for_model import conversation_summary
 from legato.core.turn_context import TurnContext
 from legato.core.view import ModelRequest
 from legato.providers.formats.attachments import make_attachment_url
 from legato.providers.formats.call_ids import choose_call_id
 from legato.providers.formats.encoded_request import MISSING_USER_MESSAGE, EncodedGroup, EncodedRequest, RequestHead, join_body
-from legato.providers.formats.encoding_losses import (
+from legato.providers.formats.group_cache import get_group_cache
+from legato.providers.formats.incremental_encoder import IncrementalEncoder, get_cached_encoder
+from legato.providers.formats.lenient_json import as_objects, as_text
+from legato.providers.formats.loss_reasons import (
     KEPT_BY_PROVIDER,
     NOTHING_FOLLOWS,
     OTHER_MODEL_ONLY,
@@ -30,9 +33,6 @@ from legato.providers.formats.encoding_losses import (
     REFUSED_BY_PROVIDER,
     REPLAY_DISABLED,
 )
-from legato.providers.formats.group_cache import get_group_cache
-from legato.providers.formats.incremental_encoder import IncrementalEncoder, get_cached_encoder
-from legato.providers.formats.lenient_json import as_objects, as_text
 from legato.providers.formats.request_options import RequestOptions, decode_options
 from legato.providers.formats.responses.item_replay import (
     REPLAYED_ITEM_ID_PREFIXES,

@@ -14,8 +14,8 @@ from legato.core.facts import ModelReplied, Reasoning
 from legato.core.groups import Group
 from legato.core.view import ModelRequest
 from legato.providers.formats.comparable_history import extend_digest, make_initial_digest
-from legato.providers.formats.encoding_losses import REASONING_REFUSED_MARK
 from legato.providers.formats.incremental_encoder import IncrementalEncoder, get_cached_encoder
+from legato.providers.formats.loss_reasons import REASONING_REFUSED_MARK
 from legato.providers.formats.request_options import RequestOptions
 
 

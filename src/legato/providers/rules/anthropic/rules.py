@@ -1,7 +1,7 @@
 """The rules of the Anthropic Messages API, and the functions that check requests against them.
 
-`RULES` is the whole rule set; check_order.py has its order. This module has the rules about headers, shapes, the model and settings. Those about
-messages, tools and thinking are in conversation_rules.py.
+`RULES` is the whole rule set; check_order.py has its order. This module has the rules about headers, shapes, the model and settings.
+Those about messages, tools and thinking are in conversation_rules.py.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from legato.errors import BadInput, DamagedStore, LegatoError, UnknownLedger
 from legato.inspection.session_summaries import (
-    PendingRequest,
+    RequestSummary,
     SessionSummary,
     join_message_texts,
     summarize_requests,
@@ -51,7 +51,7 @@ class SessionPage(Struct, frozen=True):
     next: str = ""
 
 
-class InboxRequest(PendingRequest, frozen=True, kw_only=True, rename={"answered_in": "in"}):
+class InboxRequest(RequestSummary, frozen=True, kw_only=True, rename={"answered_in": "in"}):
     """A pending request in the inbox. `answered_in`: the session that takes the answer; the request may come from its child session."""
 
     answered_in: str
@@ -118,7 +118,7 @@ class SessionBrowser:
         more: dict[str, Any] = {"answered_in": summary.id, "workflow": summary.workflow, "updated": summary.updated}
         return [InboxRequest(**asdict(each), **more) for each in own if each.id not in of_parent]
 
-    async def _read_requests(self, id: str) -> tuple[PendingRequest, ...]:
+    async def _read_requests(self, id: str) -> tuple[RequestSummary, ...]:
         try:
             return summarize_requests(await self._open_session(id))
         except LegatoError:  # deleted, or unreadable

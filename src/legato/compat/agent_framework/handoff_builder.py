@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from legato.compat.agent_framework.agents import Agent, resolve_agent_id
 from legato.compat.agent_framework.checkpoints import CheckpointStorage
-from legato.compat.agent_framework.facade_gaps import mirrors
 from legato.compat.agent_framework.message_conversion import convert_message
 from legato.compat.agent_framework.messages import Message
+from legato.compat.agent_framework.unsupported_errors import mirrors
 from legato.compat.agent_framework.workflow import Workflow
 from legato.core.messages import Message as NativeMessage
 from legato.errors import BuildError

@@ -18,7 +18,6 @@ from legato.compat.agents.exceptions import (
     ModelCallFailed,
     OutputGuardrailTripwireTriggered,
 )
-from legato.compat.agents.facade_gaps import mirrors
 from legato.compat.agents.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -29,6 +28,7 @@ from legato.compat.agents.guardrail import (
 from legato.compat.agents.items import ModelResponse, RunItem, ToolApprovalItem, TResponseInputItem
 from legato.compat.agents.ledger_items import approval_items, groups_of_run, responses_of, run_items
 from legato.compat.agents.sessions import items_of
+from legato.compat.agents.unsupported_errors import mirrors
 from legato.compat.agents.workflow_builder import NO_LIMIT, Team, final_call
 from legato.compat.gaps import explain
 from legato.core.facts import CallReturned, GuardrailJudged, MessageReceived, ModelReplied, TerminationJudged

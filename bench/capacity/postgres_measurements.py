@@ -1,7 +1,7 @@
-"""What a Postgres server does with Legato's ledgers, measured on this machine: appends, whole conversations, bytes, and what size costs.
+"""Measurements of a Postgres server with Legato's ledgers on this machine: appends, whole conversations, bytes, and the cost of size.
 
-Server and clients share the machine's cores, so a rate alone says little about another machine. What carries over is CPU time of the server
-per append: it is read from the server's own processes, apart from the clients'.
+Server and clients share the machine's cores, so a rate alone says little about another machine. The server's CPU time per append carries
+over: it is read from the server's own processes, apart from the clients'.
 """
 
 from __future__ import annotations
@@ -19,29 +19,35 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-sys.path.append(str(Path(__file__).parent.parent / "systems"))  # they are scripts, each run by itself
-from legato_native import Fake, desk, tools_of
+sys.path.append(str(Path(__file__).parent.parent / "systems"))  # the scripts of bench/systems are no package
+from legato_native import FakeModel, build_desk, make_tools
 
-from bench.workloads import REPLY, chat_with_tools
+from bench.workloads import REPLY, Play, make_tool_chat
+from legato import Workflow
 from legato.core.facts import AnyFact, MessageReceived, ModelReplied, Opened, OutputText
 from legato.stores import PostgresStore
 
-TICK = os.sysconf("SC_CLK_TCK")
+CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Rate(NamedTuple):
-    """How quickly something was done by so many processes, and what of it was the server's work."""
+    """The rate of some work by this many processes, and the CPU time of server and clients for one unit of it."""
 
     processes: int
     per_second: float
     server_ms: float
-    """CPU time of the server for one."""
+    """CPU time of the server per unit."""
     client_ms: float
-    """CPU time of the clients for one."""
+    """CPU time of the clients per unit."""
 
 
-def step(position: int) -> list[AnyFact]:
-    """What a usual step appends: a reply, and the message that follows it."""
+def build_native_desk(play: Play) -> Workflow:
+    """Build the desk of the benchmark's Legato script for a play."""
+    return build_desk(FakeModel(play), make_tools(play))
+
+
+def make_step(position: int) -> list[AnyFact]:
+    """Return the facts that a usual step appends: a reply, and the message after it."""
     return [
         ModelReplied(
             at=position, agent="ann", model="fake", upto=max(position - 1, 0), items=(OutputText(REPLY),), context_digest="f" * 32
@@ -50,8 +56,8 @@ def step(position: int) -> list[AnyFact]:
     ]
 
 
-def _server_cpu(dsn: str) -> float:
-    """Seconds of CPU of the server's processes so far: of those that run, and of those that have ended."""
+def _read_server_cpu_s(dsn: str) -> float:
+    """Return the CPU seconds of the server's processes so far, running and ended."""
     with psycopg.connect(dsn) as connection:
         [folder] = connection.execute("SHOW data_directory").fetchone() or ("",)
     postmaster = int((Path(folder) / "postmaster.pid").read_text().split()[0])
@@ -63,58 +69,58 @@ def _server_cpu(dsn: str) -> float:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if int(entry.name) == postmaster:
-                total += sum(map(int, fields[11:15]))  # its own, and that of children which have ended
+                total += sum(map(int, fields[11:15]))  # its own, and that of its ended children
             elif int(fields[1]) == postmaster:
                 total += sum(map(int, fields[11:13]))
-    return total / TICK
+    return total / CLOCK_TICKS_PER_S
 
 
-def rate(dsn: str, processes: int, seconds: float, work: Callable[[str, int, float], int]) -> Rate:
-    """Let so many processes do `work(dsn, number, seconds)`, which says how much it did."""
+def measure_rate(dsn: str, processes: int, seconds: float, work: Callable[[str, int, float], int]) -> Rate:
+    """Run `work(dsn, number, seconds)` in this many processes; it returns the number of units done."""
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(_ready, range(processes)))
-        before, began = _server_cpu(dsn), time.perf_counter()
-        done = list(pool.map(_measured, [(work, dsn, number, seconds) for number in range(processes)]))
-        took, server = time.perf_counter() - began, _server_cpu(dsn) - before
+        list(pool.map(_warm_up, range(processes)))
+        before, began = _read_server_cpu_s(dsn), time.perf_counter()
+        done = list(pool.map(_run_measured, [(work, dsn, number, seconds) for number in range(processes)]))
+        took, server = time.perf_counter() - began, _read_server_cpu_s(dsn) - before
     many = sum(each for each, _ in done)
     return Rate(processes, many / took, 1e3 * server / many, 1e3 * sum(cpu for _, cpu in done) / many)
 
 
-def _ready(number: int) -> int:
-    time.sleep(0.3)  # so that each process takes one of these, and has imported everything
+def _warm_up(number: int) -> int:
+    time.sleep(0.3)  # so that each process gets one of these tasks, and has imported everything
     return number
 
 
-def _measured(task: tuple[Callable[[str, int, float], int], str, int, float]) -> tuple[int, float]:
+def _run_measured(task: tuple[Callable[[str, int, float], int], str, int, float]) -> tuple[int, float]:
     work, dsn, number, seconds = task
     began = time.process_time()
     return work(dsn, number, seconds), time.process_time() - began
 
 
-# -- what is done --------------------------------------------------------------------------------------------------------------------
+# -- work ----------------------------------------------------------------------------------------------------------------------------
 
 
-def appends(dsn: str, number: int, seconds: float, at_once: int = 16) -> int:
-    """Appends of a step each, to `at_once` conversations side by side, through the store."""
+def append_steps(dsn: str, number: int, seconds: float, at_once: int = 16) -> int:
+    """Append steps through the store, to `at_once` conversations concurrently."""
 
     async def one(store: PostgresStore, name: str) -> int:
         length = await store.append(name, 0, [Opened(at=0, ledger_id=name, workflow="desk")], ledger_id=name)
         done = 0
         while time.perf_counter() < until:
-            length = await store.append(name, length, step(length), ledger_id=name)
+            length = await store.append(name, length, make_step(length), ledger_id=name)
             done += 1
         return done
 
-    async def all_of_them() -> int:
+    async def run_all() -> int:
         async with PostgresStore(dsn, pool_size=at_once) as store:
             return sum(await asyncio.gather(*(one(store, f"append-{os.getpid()}-{each}") for each in range(at_once))))
 
     until = time.perf_counter() + seconds
-    return asyncio.run(all_of_them())
+    return asyncio.run(run_all())
 
 
-def bare_appends(dsn: str, number: int, seconds: float, at_once: int = 16) -> int:
-    """The bare limit: the same bytes by one INSERT that commits, and nothing else."""
+def append_bare_rows(dsn: str, number: int, seconds: float, at_once: int = 16) -> int:
+    """Append the same bytes with one INSERT that commits, and nothing else: the bare limit."""
     body = b"x" * 700
 
     async def one(name: int) -> int:
@@ -126,39 +132,39 @@ def bare_appends(dsn: str, number: int, seconds: float, at_once: int = 16) -> in
                 done += 1
             return done
 
-    async def all_of_them() -> int:
+    async def run_all() -> int:
         return sum(await asyncio.gather(*(one(os.getpid() * 100 + each) for each in range(at_once))))
 
     until = time.perf_counter() + seconds
-    return asyncio.run(all_of_them())
+    return asyncio.run(run_all())
 
 
-def conversations(dsn: str, number: int, seconds: float, at_once: int = 16, turns: int = 5) -> int:
-    """Whole conversations of five turns with three parallel tools each, by a model that answers at once."""
+def run_conversations(dsn: str, number: int, seconds: float, at_once: int = 16, turns: int = 5) -> int:
+    """Run whole conversations of five turns with three parallel tools each, with a model that answers at once."""
 
     async def one(store: PostgresStore) -> int:
         done = 0
         while time.perf_counter() < until:
-            play = chat_with_tools(turns)
-            session = desk(Fake(play), tools_of(play)).session(store=store)
+            play = make_tool_chat(turns)
+            session = build_native_desk(play).session(store=store)
             for turn in range(turns):
-                await session.run(play.user(turn))
+                await session.run(play.make_user_message(turn))
             done += 1
         return done
 
-    async def all_of_them() -> int:
+    async def run_all() -> int:
         async with PostgresStore(dsn, pool_size=at_once) as store:
             return sum(await asyncio.gather(*(one(store) for _ in range(at_once))))
 
     until = time.perf_counter() + seconds
-    return asyncio.run(all_of_them())
+    return asyncio.run(run_all())
 
 
-# -- how large, and what size costs --------------------------------------------------------------------------------------------------
+# -- sizes and latencies -------------------------------------------------------------------------------------------------------------
 
 
-def sizes(dsn: str) -> dict[str, int]:
-    """Bytes of each of Legato's tables with its indexes, and how many rows it has."""
+def measure_sizes(dsn: str) -> dict[str, int]:
+    """Return the bytes of each of Legato's tables with its indexes, and the numbers of rows."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE) legato.ledgers, legato.facts, legato.contents")
         rows = connection.execute(
@@ -170,71 +176,71 @@ def sizes(dsn: str) -> dict[str, int]:
     return {**dict(rows), "ledger_rows": counts[0], "fact_rows": counts[1], "fact_bytes": int(counts[2] or 0)}
 
 
-FILL = (
+COPY_LEDGERS_SQL = (
     "INSERT INTO legato.ledgers (tenant, name, length, rested, updated, touched, born)"
     " SELECT tenant, 'open-' || number, length, length, updated, nextval('legato.touches'), born"
     " FROM legato.ledgers, generate_series(%s::int, %s::int) AS number WHERE name = 'model'"
 )
-FILL_FACTS = (
+COPY_FACTS_SQL = (
     'INSERT INTO legato.facts (tenant, ledger, "position", format, crc, body)'
     ' SELECT f.tenant, l.id, f."position", f.format, f.crc, f.body FROM legato.facts f, legato.ledgers l'
     " WHERE f.ledger = (SELECT id FROM legato.ledgers WHERE name = 'model') AND l.name LIKE 'open-%%' AND l.id > %s"
 )
 
 
-def fill(dsn: str, have: int, want: int) -> None:
-    """Copies of the conversation named `model`, until there are so many that wait for their people. By SQL: a million take minutes."""
+def copy_conversation(dsn: str, have: int, want: int) -> None:
+    """Copy the conversation named `model` until `want` idle conversations exist. With SQL, because a million take minutes."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         [last] = connection.execute("SELECT max(id) FROM legato.ledgers").fetchone() or (0,)
-        connection.execute(FILL, (have, want - 1))
-        connection.execute(FILL_FACTS, (last,))
+        connection.execute(COPY_LEDGERS_SQL, (have, want - 1))
+        connection.execute(COPY_FACTS_SQL, (last,))
         connection.execute("VACUUM (ANALYZE) legato.ledgers, legato.facts")
 
 
 class Latency(NamedTuple):
-    """Milliseconds at the median, one after another."""
+    """Median milliseconds of operations in sequence, beside `open` conversations."""
 
     open: int
     append: float
     read: float
     lease: float
-    unrested: float
+    list_runnable: float
     list: float
 
 
-async def latencies(dsn: str, have: int, times: int = 300) -> Latency:
-    """What single operations take beside so many conversations."""
+async def measure_latencies(dsn: str, have: int, times: int = 300) -> Latency:
+    """Measure single operations beside `have` conversations."""
     async with PostgresStore(dsn) as store:
 
-        async def median(of: Callable[[int], Awaitable[Any]]) -> float:
-            taken = []
+        async def median(operation: Callable[[int], Awaitable[Any]]) -> float:
+            durations = []
             for number in range(times):
                 began = time.perf_counter()
-                await of(number)
-                taken.append(time.perf_counter() - began)
-            return 1e3 * statistics.median(taken)
+                await operation(number)
+                durations.append(time.perf_counter() - began)
+            return 1e3 * statistics.median(durations)
 
-        async def anywhere(number: int) -> str:
+        async def choose_name(number: int) -> str:
             return f"open-{number * 7919 % have}"
 
         lengths: dict[str, int] = {}
 
         async def append(number: int) -> None:
-            name = await anywhere(number)
+            name = await choose_name(number)
             length = lengths.get(name) or len(await store.read(name))
-            lengths[name] = await store.append(name, length, step(length))
+            lengths[name] = await store.append(name, length, make_step(length))
 
         async def read(number: int) -> None:
-            await store.read(await anywhere(number + times))
+            await store.read(await choose_name(number + times))
 
         async def lease(number: int) -> None:
-            name = await anywhere(number)
-            given = await store.lease(name)
-            assert given is not None
-            await store.release(given, idle_at=lengths.get(name))
+            name = await choose_name(number)
+            lease = await store.lease(name)
+            assert lease is not None
+            await store.release(lease, idle_at=lengths.get(name))
 
         for number in range(times):
-            name = await anywhere(number)
+            name = await choose_name(number)
             lengths[name] = len(await store.read(name))
         return Latency(
             have,

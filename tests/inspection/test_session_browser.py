@@ -10,8 +10,8 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.errors import BadInput, UnknownLedger
-from legato.inspection import session_pages
-from legato.inspection.session_pages import SessionBrowser
+from legato.inspection import session_browser
+from legato.inspection.session_browser import SessionBrowser
 from legato.inspection.workflow_from_ledger import rebuild_workflow
 from legato.runtime.session import Session
 from legato.runtime.session_cache import SESSION_CACHE, CachedState, SessionCache
@@ -72,7 +72,7 @@ async def test_pages_list_each_session_once_newest_first(store: Store) -> None:
 
 async def test_search_matches_ids_and_messages_ignoring_case(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search matches ids and messages in any case, also in ledgers after the store's first page."""
-    monkeypatch.setattr(session_pages, "STORE_PAGE_SIZE", 2)
+    monkeypatch.setattr(session_browser, "STORE_PAGE_SIZE", 2)
     browsed = await run_sessions(store, "ann", "bob", "cyd", "dan", "eve")
     assert await browsed.list_ids(search="BOB") == ["bob"]
     assert await browsed.list_ids(search="i am c") == ["cyd"]
@@ -82,7 +82,7 @@ async def test_search_matches_ids_and_messages_ignoring_case(store: Store, monke
 
 async def test_long_search_returns_a_cursor_instead(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that has read its maximum of sessions returns a cursor to continue from."""
-    monkeypatch.setattr(session_pages, "MAX_SESSIONS_READ", 2)
+    monkeypatch.setattr(session_browser, "MAX_SESSIONS_READ", 2)
     browsed = await run_sessions(store, *"abcde")
     page = await browsed.browser.page(search="I am A")
     assert (page.sessions, bool(page.next)) == ([], True)
@@ -121,7 +121,7 @@ async def test_redacted_words_are_not_found(store: Store) -> None:
 
 
 async def test_cache_for_searches_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_pages, "SESSION_CACHE", SessionCache(2_500))
+    monkeypatch.setattr(session_browser, "SESSION_CACHE", SessionCache(2_500))
     browsed = await run_sessions(store, *"abcde")
     assert await browsed.list_ids(search="hello") == [*"edcba"]
     browsed.opened_ids.clear()

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from legato.errors import BadInput, DamagedStore
-from legato.inspection.session_pages import SessionBrowser, _decode_cursor, _encode_cursor
+from legato.inspection.session_browser import SessionBrowser, _decode_cursor, _encode_cursor
 from legato.stores import MemoryStore, SQLiteStore, copy
 from legato.stores.contract import LedgerInfo
-from tests.inspection.test_session_pages import run_sessions
+from tests.inspection.test_session_browser import run_sessions
 
 DAMAGED = "UPDATE ledgers SET {} WHERE name = 's2'"
 

@@ -125,7 +125,7 @@ def an_output_names_its_call_or_tool(context: ResponsesContext, item: RequestIte
 
 @RULES.rule("N14", "An item of any other type has the members that its type requires.", ITEMS, grade="C", as_of=AS_OF)
 @only_types(*(ITEM_SHAPES.keys() - {"function_call", "message"}))
-def an_item_has_required_members(context: ResponsesContext, item: RequestItem) -> Iterator[Finding]:
+def other_items_have_required_members(context: ResponsesContext, item: RequestItem) -> Iterator[Finding]:
     for name in item.shape.required:
         if name not in item.members:
             yield missing_member(f"{item.path}.{name}")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from legato.asgi.host_checks import LOOPBACK_NAMES, bracket_ipv6_host, check_token, has_any_token, has_token, is_loopback
+from legato.asgi.exposure import LOOPBACK_NAMES, bracket_ipv6_host, is_loopback
+from legato.asgi.tokens import check_token, has_any_token, has_token
 from legato.errors import BadInput
 from legato.server.error_formats import send_error
 from legato.server.http_errors import RequestRefused

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_origin, get_type_hints
 
 from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.facade_gaps import check_arguments, mirrors
 from legato.compat.agents.ledger_items import raw_call
+from legato.compat.agents.unsupported_errors import check_arguments, mirrors
 from legato.compat.gaps import explain
 from legato.core.facts import CallRef
 from legato.core.groups import CallState

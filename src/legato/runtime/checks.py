@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from legato.core import messages_to_model
+from legato.core import texts_for_model
 from legato.core.digests import digest_arguments
 from legato.core.facts import AnyFact, ApprovalChecked, Compacted, GuardrailJudged, ModelReplied, RunOptions, TerminationJudged
 from legato.core.groups import CallState, extract_refusal, extract_reply_text, to_message
@@ -29,7 +29,7 @@ from legato.tools import BadArguments, ToolCall, parse_output
 from legato.tools.client_tools import get_arguments
 
 
-class GuardrailRunner:
+class CheckRunner:
     """The performer of the effects that call user code about the conversation."""
 
     def __init__(self, definition: WorkflowDefinition, ledger: Ledger, context: Any, run_definitions: RunDefinitionsCache) -> None:
@@ -94,7 +94,7 @@ class GuardrailRunner:
             answer_from_state = self._definition.answer_from_state
             value = answer_from_state(self._ledger.state) if answer_from_state is not None else value or None
         elif options.required:
-            reason, guardrail = messages_to_model.required_call_missing([tool.name for tool in options.tools]), "tool_choice"
+            reason, guardrail = texts_for_model.required_call_missing([tool.name for tool in options.tools]), "tool_choice"
         else:
             try:
                 value = await self._parse_reply(agent, reply.fact, options)
