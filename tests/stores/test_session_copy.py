@@ -12,7 +12,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, file, tool
 from legato.core.child_session_ids import make_child_session_id
-from legato.core.facts import CallReturned, CallStarted, OutputText, Reasoning, Redacted
+from legato.core.facts import CallReturned, CallStarted, MessageReceived, OutputText, Reasoning, Redacted
 from legato.core.messages import find_content_digests
 from legato.core.texts_for_model import REDACTED_TEXT
 from legato.core.view import ModelRequest
@@ -291,6 +291,24 @@ async def test_killed_copy_is_completed_by_next_run(when: str) -> None:
                 continue
             break
         assert at >= 3
+
+
+async def test_repeated_redaction_is_recorded_in_sessions_without_source(stores: tuple[Store, Store]) -> None:
+    """An archived session shares its text with a fork. The fork loses the text after the session was deleted in the source."""
+    source, archive = stores
+    await talk(source, "s", "Ada's secret", "and more")
+    fork = await desk().session("s", store=source).fork(at=4, id="f")
+    await fork.run("go on")
+    await copy(source, archive)
+    await source.delete("s")
+    await fork.redact(1)
+    assert (await copy(source, archive)).redacted == 1
+    facts = await archive.read("s")
+    assert "Ada" not in str([fact for fact in facts if isinstance(fact, MessageReceived)])
+    assert [fact.positions for fact in facts if isinstance(fact, Redacted)] == [(1,)]
+    assert (await desk().session("s", store=archive).run("hello")).status == "waiting"
+    assert [type(fact) for fact in await archive.read("f")] == [type(fact) for fact in await source.read("f")]
+    assert (await copy(source, archive)).redacted == 0
 
 
 async def test_killed_redaction_copy_is_completed_later() -> None:

@@ -12,16 +12,18 @@ Text that was erased in the source is erased in the target as well.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from legato.core.child_session_ids import find_root_session_id, is_child_of, list_parent_calls
 from legato.core.facts import AnyFact, Opened, Redacted
 from legato.core.messages import find_content_digests
-from legato.core.redaction import LedgerRedaction, find_redacted_differences
+from legato.core.redaction import LedgerRedaction, PositionRedactor, find_redacted_differences
 from legato.errors import BadInput, DamagedStore, LedgerConflict, LedgerExists, UnknownLedger
 from legato.stores.contract import LedgerInfo, Store, read_with_identity
 
@@ -276,8 +278,25 @@ class SessionCopier:
         new = {digest: position for position, fact in changed.items() for digest in find_content_digests(fact) - old}
         contents = {digest: (position, await self._source.content(name, digest)) for digest, position in new.items()}
         redaction = LedgerRedaction(changed, (facts[at],), contents, frozenset(old - remaining), frozenset(remaining))
-        await self._target.redact(name, _RepeatedRedaction(at, redaction), ledger_id=ledger_id)
+        positions = {position for fact in facts[at:] if isinstance(fact, Redacted) for position in fact.positions}
+        own = PositionRedactor(frozenset(positions), secrets.token_bytes(32), facts[at].at, _read_reason(facts[at]))
+        repeated = _RepeatedRedaction(at, redaction, await self._find_ids_without_source(name, ledger_id), own)
+        await self._target.redact(name, repeated, ledger_id=ledger_id)
         return at + 1
+
+    async def _find_ids_without_source(self, name: str, ledger_id: str) -> frozenset[str]:
+        """Return the ids of ledgers in the target that share facts with a session, and that the source does not have (any more)."""
+        survey = _RelativesSurvey()
+        await self._target.redact(name, survey, ledger_id=ledger_id)
+        unresolved, found = survey.ledger_ids - {ledger_id}, set[str]()
+        for info in await self._target.list(MAX_SESSIONS) if unresolved else ():
+            id = await self._target.ledger_id(info.ledger)
+            if id in unresolved and await self._source.ledger_id(info.ledger) != id:
+                found.add(id)
+            unresolved.discard(id)
+            if not unresolved:
+                break
+        return frozenset(found)
 
     def _remember(self, name: str, ledger_id: str, facts: list[AnyFact]) -> None:
         self._ledger_ids[name] = ledger_id
@@ -289,21 +308,53 @@ class SessionCopier:
 class _RepeatedRedaction(Struct, frozen=True):
     """A redactor that repeats the redaction of one session in another store.
 
-    Sessions that share its facts lose the same text; their own record of it follows when they are copied.
+    Sessions that share its facts lose the same text. Their own record of it follows when they are copied. Sessions that the source does
+    not have are never copied: they are redacted here, each with its own record.
     """
 
     position: int
     redaction: LedgerRedaction
+    ids_without_source: frozenset[str]
+    own: PositionRedactor
 
     def find_needed_contents(self, facts: Sequence[AnyFact], shared_length: int) -> set[str]:
-        return set()
+        return self.own.find_needed_contents(facts, shared_length) if self._has_no_source(facts) else set()
 
     def redact(self, facts: Sequence[AnyFact], shared_length: int, contents: Mapping[str, bytes]) -> LedgerRedaction:
         if shared_length == len(facts) == self.position:
             return self.redaction
         replaced = {position: fact for position, fact in self.redaction.replacements.items() if position < shared_length}
+        if self._has_no_source(facts):
+            own = self.own.redact(facts, shared_length, contents)
+            rest = {position: fact for position, fact in own.replacements.items() if position >= shared_length}
+            return replace(own, replacements={**replaced, **rest})
         after = (replaced.get(position, fact) for position, fact in enumerate(facts))
         return LedgerRedaction(replaced, remaining_contents=frozenset().union(*map(find_content_digests, after)))
+
+    def _has_no_source(self, facts: Sequence[AnyFact]) -> bool:
+        return _last_ledger_id(facts) in self.ids_without_source
+
+
+class _RelativesSurvey:
+    """A redactor that changes nothing. It collects the ids of the ledgers that share facts."""
+
+    def __init__(self) -> None:
+        self.ledger_ids: set[str] = set()
+
+    def find_needed_contents(self, facts: Sequence[AnyFact], shared_length: int) -> set[str]:
+        return set()
+
+    def redact(self, facts: Sequence[AnyFact], shared_length: int, contents: Mapping[str, bytes]) -> LedgerRedaction:
+        self.ledger_ids.add(_last_ledger_id(facts))
+        return LedgerRedaction(remaining_contents=frozenset().union(*map(find_content_digests, facts)))
+
+
+def _last_ledger_id(facts: Sequence[AnyFact]) -> str:
+    return next(fact.ledger_id for fact in reversed(facts) if isinstance(fact, Opened))
+
+
+def _read_reason(fact: AnyFact) -> str:
+    return fact.reason if isinstance(fact, Redacted) else ""
 
 
 def _depth_key(info: LedgerInfo) -> tuple[int, str]:
