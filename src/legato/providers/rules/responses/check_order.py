@@ -1,7 +1,7 @@
 """The phases of the Responses rules, in the order in which the server checks them.
 
 The order of the phases numbered 1 to 7 was measured with live requests. The order of the rest is inferred (grade D): each phase takes for
-granted what earlier ones checked. The rules are in rules.py (presence, state, lookups), single_item_rules.py and part_rules.py (the schema
+granted what earlier ones checked. The rules are in rules.py (presence, state, lookups), item_rules.py and part_rules.py (the schema
 of the input), field_rules.py and tool_rules.py (the schemas of the other fields), call_rules.py and reasoning_rules.py (related items).
 """
 

@@ -3,7 +3,7 @@
     violations = check_request({"model": "gpt-5.5", "input": "hello"})
 
 `RULES` is the whole rule set; check_order.py has its order. This module has the rules about presence, models, stored state and lookups. The
-others are in single_item_rules.py, part_rules.py, field_rules.py, tool_rules.py, call_rules.py and reasoning_rules.py.
+others are in item_rules.py, part_rules.py, field_rules.py, tool_rules.py, call_rules.py and reasoning_rules.py.
 
 Rule ids: P presence, V values of fields, O other rules about fields, N items of the input, S stored state, I item ids, T tools, calls and
 outputs, R reasoning, F limits.
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from legato.providers.rules.responses import call_rules, field_rules, part_rules, reasoning_rules, single_item_rules, tool_rules
+from legato.providers.rules.responses import call_rules, field_rules, item_rules, part_rules, reasoning_rules, tool_rules
 from legato.providers.rules.responses.check_order import (
     BODY,
     CALLS,
@@ -54,7 +54,7 @@ __all__ = [
     "render_error_body",
 ]
 
-RULE_MODULES = (single_item_rules, part_rules, field_rules, tool_rules, call_rules, reasoning_rules)
+RULE_MODULES = (item_rules, part_rules, field_rules, tool_rules, call_rules, reasoning_rules)
 """The modules that add the other rules when they are imported."""
 
 MAX_VIOLATIONS = 100

@@ -18,8 +18,8 @@ from legato.providers.rules.responses.error_messages import (
     unsupported_value,
     wrong_type,
 )
+from legato.providers.rules.responses.item_rules import NAME, NAME_PATTERN
 from legato.providers.rules.responses.request_context import DeclaredTool, ResponsesContext, as_text
-from legato.providers.rules.responses.single_item_rules import NAME, NAME_PATTERN
 from legato.providers.rules.responses.strict_schemas import describe_open_objects, describe_optional_properties
 from legato.providers.rules.responses.type_shapes import MEMBER_TYPES, TOOL_SHAPES, has_member_type
 from legato.providers.rules.rule_set import Finding
