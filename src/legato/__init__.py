@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from legato import errors, history
     from legato.core.facts import File, Image, Text, Usage
+    from legato.core.limits import Limits
     from legato.core.messages import Message, file, image
     from legato.core.pending_requests import Pending
-    from legato.core.workflow_graph import Limits
     from legato.errors import LegatoError
     from legato.runtime.definition import ContextProvider, Middleware, Provided, Turn
     from legato.runtime.events import Event
@@ -62,7 +62,7 @@ __all__ = [
 _NAMES_BY_MODULE = {
     "workflow.agent": ("Agent", "guardrail"),
     "core.facts": ("File", "Image", "Text", "Usage"),
-    "core.workflow_graph": ("Limits",),
+    "core.limits": ("Limits",),
     "core.messages": ("Message", "file", "image"),
     "core.pending_requests": ("Pending",),
     "runtime.definition": ("ContextProvider", "Middleware", "Provided", "Turn"),

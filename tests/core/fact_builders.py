@@ -19,8 +19,9 @@ from legato.core.facts import (
     OutputText,
     ReplyItem,
 )
+from legato.core.limits import Limits
 from legato.core.state import State, fold
-from legato.core.workflow_graph import AgentRules, HandoffEdge, Limits, ToolRules, WorkflowGraph, make_handoff_tool_name
+from legato.core.workflow_graph import AgentRules, HandoffEdge, ToolRules, WorkflowGraph, make_handoff_tool_name
 
 _clock = count(1_000)
 

@@ -31,6 +31,7 @@ from legato.core.facts import (
     TerminationJudged,
     Usage,
 )
+from legato.core.limits import Limits
 from legato.core.pending_requests import Pending
 from legato.core.planner import (
     AbandonCall,
@@ -52,7 +53,7 @@ from legato.core.planner import (
 )
 from legato.core.redaction import PositionRedactor, has_text
 from legato.core.state import fold
-from legato.core.workflow_graph import AgentRules, HandoffEdge, Limits, ToolRules, WorkflowGraph, make_handoff_tool_name
+from legato.core.workflow_graph import AgentRules, HandoffEdge, ToolRules, WorkflowGraph, make_handoff_tool_name
 
 TOOLS = {
     tool.name: tool

@@ -7,8 +7,9 @@ import pytest
 from legato.core.branch_inheritance import INHERITANCE_RULES, find_rule_name
 from legato.core.digests import digest_arguments
 from legato.core.facts import AnyFact, CallLost, ConversationClaimed, Decided, Origin, StandingApproval
+from legato.core.limits import Limits
 from legato.core.planner import RunTool, make_plan
-from legato.core.workflow_graph import Limits, ToolRules
+from legato.core.workflow_graph import ToolRules
 from tests.core.fact_builders import (
     ARGS,
     approval_check,

@@ -4,6 +4,7 @@ import pytest
 
 from legato.core.digests import digest_arguments
 from legato.core.facts import CallLost, CallRef, Cancelled, ChildUsageReported, GuardrailJudged, StandingApproval, TerminationJudged, Usage
+from legato.core.limits import Limits
 from legato.core.planner import (
     AbandonCall,
     AnswerCall,
@@ -23,7 +24,7 @@ from legato.core.planner import (
     derive_status_and_requests,
     make_plan,
 )
-from legato.core.workflow_graph import AgentRules, Limits, ToolRules
+from legato.core.workflow_graph import AgentRules, ToolRules
 from tests.core.fact_builders import (
     ARGS,
     approval_check,

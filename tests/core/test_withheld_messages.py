@@ -87,7 +87,7 @@ def describe_state(state: State, graph, agents, place) -> dict[str, object]:
     totals = state.usage_totals
     return {
         "control": (state.active_agent, find_active_agent(state, graph), state.is_new_run, state.incoming_handoff),
-        "stops": (state.stop_reason, state.is_terminated, state.objection, state.reply_checks.output_checked, state.reply_checks.termination_checked),
+        "stops": (state.stop_reason, state.is_terminated, state.reply_objection, state.reply_checks.output_checked, state.reply_checks.termination_checked),
         "failed": state.failed_request and (state.failed_request.error, state.failed_request.attempt, state.failed_request.final),
         "turn context": state.context_digest,
         "awaits a reply": state.awaits_reply,
@@ -210,7 +210,7 @@ def test_unchecked_message_takes_effect_when_it_passes() -> None:
     assert (render_view(state), state.awaits_reply) == (["user: hi", "a: hello"], False)
     state.apply(verdict(3, "a"))
     assert (render_view(state), state.awaits_reply) == (["user: hi", "a: hello", "user: may I?"], True)
-    assert state.run_counters.run_number == before.run_number + 1
+    assert state.run_counters.message_count == before.message_count + 1
 
 
 def test_second_agent_may_withhold_a_passed_message() -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow
 from legato.core.facts import ModelRequestFailed
-from legato.engines import Limit, ModelLimits, model_rate_limits, permits, postgres_permits
+from legato.engines import Limit, ModelLimits, model_rate_limits, postgres_permits
+from legato.engines import model_permits as permits
+from legato.engines.model_permits import Permit, Permits, SQLitePermits
 from legato.engines.model_rate_limits import open_shared_permits
-from legato.engines.permits import Permit, Permits, SQLitePermits
 from legato.engines.postgres_permits import PostgresPermits
 from legato.errors import BadInput, DamagedStore, StoreUnavailable
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore

@@ -249,7 +249,7 @@ async def test_own_store_error_raises_from_step(operation: str) -> None:
     await session.run(["Hi", image(b"a picture")])
     await session.say("Bye")
     del session  # so that nothing is cached
-    SESSION_CACHE.clear(store)
+    SESSION_CACHE.remove_store(store)
     store.away = True
     with pytest.raises(StoreUnavailable):
         await step(workflow, store)

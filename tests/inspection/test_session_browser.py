@@ -131,7 +131,7 @@ async def test_cache_for_searches_is_bounded(store: Store, monkeypatch: pytest.M
 
 async def test_listing_sessions_evicts_no_cached_state(store: Store) -> None:
     browsed = await run_sessions(store, "a", "b")
-    SESSION_CACHE.clear(store)
+    SESSION_CACHE.remove_store(store)
     await build_desk("Well.").session("a", store=store).refresh()
     assert await browsed.list_ids() == ["b", "a"]
     kept = [SESSION_CACHE.get(store, name, CachedState) is not None for name in "ab"]

@@ -66,7 +66,7 @@ async def test_new_handle_reads_only_new_facts():
 async def test_next_handle_uses_cached_state():
     store, workflow = CountingStore(), make_workflow()
     await workflow.session("s", store=store).run("order 1")
-    SESSION_CACHE.clear(store)
+    SESSION_CACHE.remove_store(store)
     first = await workflow.session("s", store=store).refresh()
     assert store.read_facts == len(first.facts)
     second = await workflow.session("s", store=store).refresh()
@@ -260,7 +260,7 @@ def test_stores_without_a_hash_are_not_cached():
 
     cache, store = SessionCache(1_000), Nameless()
     cache.put(store, "s", "kind", "value", 1)
-    cache.clear(store)
+    cache.remove_store(store)
     assert cache.get(store, "s", "kind") is None
 
 

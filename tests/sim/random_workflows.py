@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from legato import history
-from legato.core.workflow_graph import Limits
+from legato.core.limits import Limits
 from legato.runtime.definition import History
 from legato.testing.scripted_models import ScriptedModel
 from legato.tools import Tool, ToolCall, ToolContext, tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from legato.cli.terminal import AgentColours, print_line
-from legato.core.explanation import VISIBILITY_SIGNS, Visibility
+from legato.core.visibility_explanation import VISIBILITY_SIGNS, Visibility
 from legato.inspection.model_input_explanation import ModelInputDiff, ModelInputExplanation, ModelInputItem
 from legato.inspection.terminal_safe_text import escape_unprintable, to_one_line
 

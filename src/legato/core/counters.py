@@ -1,7 +1,4 @@
-"""Counters for limits and usage: per run, and over the whole session.
-
-A *run* is everything from one user message to the next.
-"""
+"""Counters for limits and usage: since the user's last message, and over the whole session."""
 
 from __future__ import annotations
 
@@ -10,15 +7,14 @@ from collections import deque
 from msgspec import Struct
 
 from legato.core.facts import NO_USAGE, Usage
-
-SESSION_LIMITS = ("tokens", "cost")
-"""The limits that count over the whole session: an allowance for one of them stays valid in later runs."""
+from legato.core.limits import SESSION_LIMITS
 
 
 class RunCounters(Struct, eq=False):
-    """The counters of one run, and the allowances that a person granted on top of its limits."""
+    """The counters since the user's last message, and the allowances that a person granted on top of the limits."""
 
-    run_number: int = 0
+    message_count: int = 0
+    """The number of messages of the user in the whole session."""
     turns: int = 0
     handoffs: int = 0
     tool_calls: int = 0
@@ -31,8 +27,8 @@ class RunCounters(Struct, eq=False):
     allowances: dict[str, int] = {}
 
     def start_next_run(self) -> RunCounters:
-        """Return the counters of the next run."""
-        counters = RunCounters(self.run_number + 1)
+        """Return the counters from the user's next message on."""
+        counters = RunCounters(self.message_count + 1)
         if self.allowances:
             counters.allowances = {name: self.allowances[name] for name in SESSION_LIMITS if name in self.allowances}
         return counters
@@ -42,7 +38,7 @@ class RunCounters(Struct, eq=False):
         self.handoffs_by_edge[source, target] = self.handoffs_by_edge.get((source, target), 0) + 1
 
     def __repr__(self) -> str:
-        return f"<run {self.run_number}: {self.turns} turns, {self.handoffs} handoffs, {self.tool_calls} tool calls>"
+        return f"<run {self.message_count}: {self.turns} turns, {self.handoffs} handoffs, {self.tool_calls} tool calls>"
 
 
 MAX_WORK_SPANS = 64

@@ -29,9 +29,10 @@ from legato.core.facts import (
 )
 from legato.core.groups import AssistantEntry, CallPhase, CallState, Group, get_call_index
 from legato.core.history_policies import find_turns_start
+from legato.core.limits import Limits
 from legato.core.pending_requests import Pending, RequestKind, make_call_request, make_limit_request, parse_request_call
 from legato.core.state import State
-from legato.core.workflow_graph import AgentRules, Limits, ToolRules, WorkflowGraph
+from legato.core.workflow_graph import AgentRules, ToolRules, WorkflowGraph
 
 CHARS_PER_TOKEN = 4
 """The usual rule of thumb for English; used for estimates only, never for sums."""
@@ -589,11 +590,11 @@ def _plan_reply_checks(state: State, graph: WorkflowGraph, rules: AgentRules, re
     # Every answer of a run is checked: a reply without calls, or the reply at which the termination condition ended the run.
     if is_newest and rules.checks_output and not state.reply_checks.output_checked and (not reply.calls or state.is_terminated):
         return Plan([CheckOutput(reply.position)], [])
-    if state.objection and not state.unseen_messages:
+    if state.reply_objection and not state.unseen_messages:
         allowed = rules.output_retries + max(1, rules.output_retries) * state.run_counters.allowances.get("output", 0)
         if state.run_counters.output_retries > allowed:
             number = f"{state.run_counters.output_retries} replies were" if state.run_counters.output_retries > 1 else "a reply was"
-            reason = f"{rules.name}: {number} not accepted: {state.objection.rstrip('.')}."
+            reason = f"{rules.name}: {number} not accepted: {state.reply_objection.rstrip('.')}."
             return Plan([], [_request_allowance(state, "output", rules.name, reason)])
         return None
     if graph.has_termination_condition and not state.reply_checks.termination_checked and not reply.rejected:
@@ -659,7 +660,7 @@ def _count_chars(group: Group) -> int:
 
 
 def _find_exceeded_limit(state: State, limits: Limits, name: str, amount: float) -> float:
-    """Return the limit with its allowances, if the amount has reached it; 0 if it has not."""
+    """Return the limit with its allowances, if the amount has reached it; 0 if it has not. The amount is without what comes next."""
     limit = getattr(limits, name)
     if limit is None:
         return 0
@@ -740,7 +741,7 @@ def compute_seconds_left(state: State, limits: Limits, working_ms: int = 0) -> f
 def _request_allowance(state: State, name: str, agent: str, reason: str) -> Pending:
     counters = state.run_counters
     return make_limit_request(
-        state.session_id, state.ledger_id, name, counters.run_number, counters.allowances.get(name, 0), agent, reason.rstrip()
+        state.session_id, state.ledger_id, name, counters.message_count, counters.allowances.get(name, 0), agent, reason.rstrip()
     )
 
 

@@ -95,9 +95,9 @@ from legato.core.facts import (
 )
 from legato.core.groups import CallAttempt, CallOutput, CallState, Group, OpenCalls
 from legato.core.handoff_arguments import IncomingHandoff
+from legato.core.limits import explain_exceeded_limits
 from legato.core.messages import render_content
 from legato.core.pending_requests import VERDICTS
-from legato.core.workflow_graph import explain_exceeded_limits
 from legato.errors import IllegalFact
 
 EMPTY_CONVERSATION, UNKNOWN_END = -1, -2
@@ -289,7 +289,7 @@ class State(Struct, eq=False):
         return self.reply_checks.is_terminated and not self.unseen_messages
 
     @property
-    def objection(self) -> str:
+    def reply_objection(self) -> str:
         """The objection to the newest reply; empty if there is none, or a message has arrived since."""
         return "" if self.unseen_messages else self.reply_checks.objection
 

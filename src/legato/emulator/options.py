@@ -25,9 +25,9 @@ SwitchesT = TypeVar("SwitchesT", bound=Struct)
 class RuleSwitches(Struct, frozen=True):
     """The switches of the provider rules, by API."""
 
-    responses: responses.ResponsesSwitches = responses.OPENAI
-    chat: chat.ChatSwitches = chat.OPENAI
-    anthropic: anthropic.AnthropicSwitches = anthropic.AnthropicSwitches()
+    responses: responses.ResponsesRuleSwitches = responses.OPENAI
+    chat: chat.ChatRuleSwitches = chat.OPENAI
+    anthropic: anthropic.AnthropicRuleSwitches = anthropic.AnthropicRuleSwitches()
 
     @classmethod
     def from_switches(cls, switches: Mapping[str, Any]) -> RuleSwitches:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from legato.engines.engine import Engine, EngineSession, ParkedSession
 from legato.engines.engine_urls import open_engine
 from legato.engines.local_engine import LocalEngine
+from legato.engines.model_permits import Limit
 from legato.engines.model_rate_limits import ModelLimits
-from legato.engines.permits import Limit
 from legato.engines.retry_policy import RetryPolicy
 from legato.engines.worker import Worker
 

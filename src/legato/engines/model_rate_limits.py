@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from legato.core.view import ModelRequest
-from legato.engines.permits import PERMIT_DURATION_S, Limit, Permit, Permits, SQLitePermits
+from legato.engines.model_permits import PERMIT_DURATION_S, Limit, Permit, Permits, SQLitePermits
 from legato.engines.session_step import TRANSIENT_STORE_ERRORS
 from legato.errors import BadInput
 from legato.models.model import ModelReply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
-from legato.engines.permits import PERMIT_DURATION_S, Limit, Permit
+from legato.engines.model_permits import PERMIT_DURATION_S, Limit, Permit
 from legato.stores import PostgresStore
 
 ACQUIRE: Final = "SELECT legato.take_permit(%s::text, %s::text, %s::integer, %s::double precision, %s::double precision)"

@@ -19,12 +19,12 @@ from itertools import islice
 
 from legato.core.child_session_ids import find_root_session_id, list_parent_calls
 from legato.core.planner import derive_status, make_plan
-from legato.engines.connection_retry import connect_with_retries
 from legato.engines.engine import Engine, describe_error_briefly
 from legato.engines.model_rate_limits import ModelLimits
 from legato.engines.model_slots import ModelSlots
 from legato.engines.retry_policy import NextStep, RetryPolicy
 from legato.engines.session_step import TRANSIENT_STORE_ERRORS, ContextFactory, advance_session, read_workflow_name
+from legato.engines.startup_connection import connect_with_retries
 from legato.errors import BadInput, DamagedStore, LegatoError, StoreError, StoreRefused
 from legato.runtime.clock import monotonic, now_ms
 from legato.runtime.ledger import fold_in_slices, mark_idle, read_state

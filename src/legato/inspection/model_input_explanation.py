@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from legato.core.explanation import GroupExplanation, Visibility, describe_policy
 from legato.core.facts import ModelReplied
 from legato.core.groups import Group, extract_reply_text
 from legato.core.messages import render_content
 from legato.core.turn_context import TurnContext
+from legato.core.visibility_explanation import GroupExplanation, Visibility, describe_policy
 from legato.inspection.model_inputs import ModelInput, list_replies, rebuild_model_inputs, render_body
 from legato.inspection.sent_bodies import DigestCheck
 from legato.inspection.unified_diff import render_unified_diff

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.core.explanation import GroupExplanation, Visibility, explain_groups
 from legato.core.facts import ModelReplied
 from legato.core.groups import Group
 from legato.core.state import State
 from legato.core.turn_context import TurnContext, decode_turn_context
 from legato.core.view import ModelRequest, build_past_request
+from legato.core.visibility_explanation import GroupExplanation, Visibility, explain_groups
 from legato.inspection.secret_masks import mask_group, mask_request
 from legato.inspection.sent_bodies import SentBody, encode_sent_request, mask_sent_body
 from legato.runtime.ledger import apply_in_slices

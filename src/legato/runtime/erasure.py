@@ -84,7 +84,7 @@ async def redact_facts(
     try:
         redactions = await store.redact(session_id, PositionRedactor(chosen, key, now_ms(), reason, by, turn_contexts), ledger_id=ledger_id)
     finally:
-        SESSION_CACHE.clear(store)  # also after an error, because the erasure may have been recorded
+        SESSION_CACHE.remove_store(store)  # also after an error, because the erasure may have been recorded
     if session_id not in redactions:
         return Redaction(session_id)
     redaction = redactions[session_id]

@@ -21,11 +21,11 @@ from legato.core.argument_checks import implements_protocol
 from legato.core.facts import MAX_COUNT, MAX_TIME_MS, NO_USAGE, ConversationClaimed, ModelReplied, ModelRequestFailed, Usage
 from legato.core.groups import Group
 from legato.core.history_policies import Custom, Everything, HistoryPolicy, to_ranges
+from legato.core.limits import Limits, record_exceeded_limits
 from legato.core.planner import RequestModel, compute_seconds_left
 from legato.core.state import State
 from legato.core.turn_context import TurnContext
 from legato.core.view import ModelRequest, build_request, select_groups
-from legato.core.workflow_graph import Limits, record_exceeded_limits
 from legato.errors import BadInput, IllegalRequest, ModelFailed, StoreError
 from legato.models.model import Emit, HasAlternatives, KeepsConversations, ModelReply, get_cancelled_usage
 from legato.runtime.clock import elapsed_ms, monotonic, now_ms, random_fraction
@@ -194,13 +194,13 @@ class ModelRequester:
     async def _prepare(self, effect: RequestModel, is_wanted: IsWanted) -> tuple[ModelRequest, ChosenRanges, dict[str, bytes]] | None:
         """Build the request from one state, in which the request is wanted and its turn context is current. None if it is not wanted."""
         while True:
-            run_number, options = self._ledger.state.run_counters.run_number, self._ledger.state.run_options
+            run_number, options = self._ledger.state.run_counters.message_count, self._ledger.state.run_options
             digest, turn_context, data = await self._turn_contexts.get_current(effect.agent)
             async with self._ledger.lock:  # a request contains what the store has, and no facts that are only proposed
                 state = self._ledger.state
                 if state.unchecked_messages or not is_wanted(state, effect):
                     return None  # the model may have to see the message that is being checked
-                if (state.run_counters.run_number, state.run_options) != (run_number, options):
+                if (state.run_counters.message_count, state.run_options) != (run_number, options):
                     continue  # a message or other options came while the turn context was made, which must include them
                 request, chosen = build_model_request(self._definition, state, effect.agent, digest, turn_context)
                 return request, chosen, {} if digest in state.context_digests else {digest: data}

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from legato.core.counters import UsageTotals
 from legato.core.facts import NO_USAGE, CallRef, ChildUsageReported, Usage
+from legato.core.limits import Limits
 from legato.core.planner import compute_seconds_left, find_reached_limit
-from legato.core.workflow_graph import Limits
 from legato.errors import UnknownLedger
 from legato.runtime.clock import now_ms
 from legato.runtime.ledger import EffectOutcome, Ledger, attribute_errors

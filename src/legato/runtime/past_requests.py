@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from legato.core.explanation import GroupExplanation, explain_groups
 from legato.core.facts import ModelReplied
 from legato.core.state import State
 from legato.core.turn_context import TurnContext, decode_turn_context
 from legato.core.view import ModelRequest, build_past_request
+from legato.core.visibility_explanation import GroupExplanation, explain_groups
 from legato.errors import BadInput
 from legato.runtime.ledger import fold_in_slices
 

@@ -48,8 +48,8 @@ from legato.stores.contract import Store, is_store
 from legato.tools import ClientTool, options_of, tool_content
 
 if TYPE_CHECKING:
-    from legato.core.explanation import GroupExplanation
     from legato.core.view import ModelRequest
+    from legato.core.visibility_explanation import GroupExplanation
     from legato.runtime.definition import WorkflowInterface
     from legato.runtime.driver import Driver, DriverRole
     from legato.runtime.erasure import Redaction

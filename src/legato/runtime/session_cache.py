@@ -119,7 +119,7 @@ class SessionCache:
         with self._lock:
             self._remove(*[key] if key is not None else ())
 
-    def clear(self, store: Store) -> None:
+    def remove_store(self, store: Store) -> None:
         """Remove everything of a store, because words were erased in it."""
         key = _make_key(store, "", None)
         with self._lock:

@@ -36,9 +36,10 @@ from legato.core.facts import (
 )
 from legato.core.groups import CallState
 from legato.core.handoff_arguments import parse_handoff_arguments
+from legato.core.limits import measure_utf8_bytes
 from legato.core.planner import AbandonCall, CheckCall, RunTool, answer_stopped_calls
 from legato.core.state import State
-from legato.core.workflow_graph import HandoffEdge, measure_utf8_bytes
+from legato.core.workflow_graph import HandoffEdge
 from legato.runtime.clock import elapsed_ms, monotonic, now_ms
 from legato.runtime.definition import AgentDefinition, WorkflowDefinition
 from legato.runtime.ledger import EffectOutcome, Ledger, is_error_of_store, make_empty_outcome, record_later, run_in_background

@@ -26,7 +26,7 @@ from legato.core.facts import (
     Opened,
     RunOptions,
 )
-from legato.core.workflow_graph import Limits
+from legato.core.limits import Limits
 
 _NO_LIMITS = Limits(tool_rounds=None)
 

@@ -136,7 +136,7 @@ class _RequestChecker:
                     self._check_output_entry(entry)
         if unanswered := [ref for ref in self._open_calls if ref not in self._answered_calls]:
             self._report("C3", f"has no output for call {unanswered[0]}")
-        _check_tokens(self._ledger, self._request, self._tokens, self._label, self._violations)
+        _compare_text_markers(self._ledger, self._request, self._tokens, self._label, self._violations)
 
     def _report(self, promise: str, problem: str) -> None:
         self._violations.append(Violation(promise, f"{self._label} {problem}"))
@@ -200,7 +200,9 @@ def _check_client_tools(ledger: LedgerChecker, request: ModelRequest, label: str
         violations.append(Violation("S3", f"{label} offers {min(unexpected)}, which its client does not offer now"))
 
 
-def _check_tokens(ledger: LedgerChecker, request: ModelRequest, tokens: list[_Token], label: str, violations: list[Violation]) -> None:
+def _compare_text_markers(
+    ledger: LedgerChecker, request: ModelRequest, tokens: list[_Token], label: str, violations: list[Violation]
+) -> None:
     groups = _apply_history_policy(ledger, request, build_expected_groups(ledger, request.upto, request.agent), tokens)
     expected = [token for group_tokens, _, _ in groups for token in group_tokens]
     if expected != tokens:

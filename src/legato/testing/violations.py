@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from legato.core.workflow_graph import Limits
+from legato.core.limits import Limits
 from legato.tools import Tool
 from legato.workflow.agent_as_tool import find_tool_workflow
 from legato.workflow.workflow import Workflow

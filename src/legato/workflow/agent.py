@@ -9,8 +9,9 @@ import msgspec
 
 from legato.core.argument_checks import require_function, require_list, require_text, require_whole_number
 from legato.core.history_policies import Summarised
+from legato.core.limits import Limits
 from legato.core.secret_arguments import SecretNames
-from legato.core.workflow_graph import AgentRules, HandoffEdge, Limits, ToolRules
+from legato.core.workflow_graph import AgentRules, HandoffEdge, ToolRules
 from legato.errors import BadInput, BuildError
 from legato.models.model import Model, resolve
 from legato.models.model_names import parse_model_name

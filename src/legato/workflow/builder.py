@@ -13,7 +13,8 @@ from legato.core.codec import get_decoder
 from legato.core.digests import digest_bytes
 from legato.core.facts import LEDGER_FORMAT
 from legato.core.history_policies import Summarised
-from legato.core.workflow_graph import HandoffEdge, Limits, WorkflowGraph, find_problems, make_handoff_tool_name
+from legato.core.limits import Limits
+from legato.core.workflow_graph import HandoffEdge, WorkflowGraph, find_problems, make_handoff_tool_name
 from legato.errors import BuildError
 from legato.runtime.definition import HandoffDefinition, History, WorkflowDefinition
 from legato.stores.contract import Store, is_store

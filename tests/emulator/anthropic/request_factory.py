@@ -14,7 +14,7 @@ from legato.emulator.encrypted_content import ContentCipher
 from legato.emulator.ids import IdGenerator
 from legato.emulator.model_catalogue import ModelCatalogue
 from legato.emulator.request_types import ApiReply, EmulatorRequest
-from legato.providers.rules.anthropic.rules import AnthropicSwitches
+from legato.providers.rules.anthropic.rules import AnthropicRuleSwitches
 
 EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 WEATHER = {
@@ -28,7 +28,7 @@ HEADERS = {"x-api-key": "sk-ant-test", "anthropic-version": "2023-06-01"}
 
 
 def make_adapter(key: bytes = b"key") -> AnthropicAdapter:
-    return AnthropicAdapter(IdGenerator(7), ContentCipher(key), AnthropicSwitches(), ModelCatalogue())
+    return AnthropicAdapter(IdGenerator(7), ContentCipher(key), AnthropicRuleSwitches(), ModelCatalogue())
 
 
 def make_request(

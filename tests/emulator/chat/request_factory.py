@@ -12,7 +12,7 @@ from legato.emulator.ids import IdGenerator
 from legato.emulator.model_catalogue import ModelCatalogue
 from legato.emulator.request_types import ApiReply, EmulatorRequest
 from legato.emulator.storage import ProviderStorage
-from legato.providers.rules.chat.rules import OPENAI, ChatSwitches
+from legato.providers.rules.chat.rules import OPENAI, ChatRuleSwitches
 
 WEATHER = {
     "type": "function",
@@ -24,7 +24,7 @@ WEATHER = {
 }
 
 
-def make_adapter(storage: ProviderStorage | None = None, switches: ChatSwitches = OPENAI) -> ChatAdapter:
+def make_adapter(storage: ProviderStorage | None = None, switches: ChatRuleSwitches = OPENAI) -> ChatAdapter:
     return ChatAdapter(storage or ProviderStorage(), IdGenerator(7), switches, ModelCatalogue())
 
 

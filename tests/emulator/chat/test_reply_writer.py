@@ -10,7 +10,7 @@ import pytest
 from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.storage import ProviderStorage
 from legato.emulator.tokens import count_tokens
-from legato.providers.rules.chat.rules import ChatSwitches
+from legato.providers.rules.chat.rules import ChatRuleSwitches
 from tests.emulator.chat.request_factory import (
     WEATHER,
     accumulate_choices,
@@ -213,7 +213,7 @@ def test_reasoning_spends_tokens_invisibly() -> None:
 
 def test_compatible_server_shows_its_reasoning() -> None:
     fake_reply = FakeReply((ReplyThought("Let me look at the order."), ReplyText("It is on its way.")))
-    reply = make_adapter(switches=ChatSwitches(shows_reasoning=True)).make_reply(make_request(stream=True), fake_reply)
+    reply = make_adapter(switches=ChatRuleSwitches(shows_reasoning=True)).make_reply(make_request(stream=True), fake_reply)
     message = reply.body["choices"][0]["message"]
     deltas = [event.data["choices"][0]["delta"] for event in reply.events[:-1]]
     assert (message["reasoning_content"], message["content"]) == ("Let me look at the order.", "It is on its way.")

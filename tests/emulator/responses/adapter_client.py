@@ -17,7 +17,7 @@ from legato.emulator.model_catalogue import ModelCatalogue
 from legato.emulator.request_types import ApiReply, EmulatorRequest, StreamEvent
 from legato.emulator.responses.adapter import ResponsesAdapter
 from legato.emulator.storage import ProviderStorage
-from legato.providers.rules.responses.rules import OPENAI, ResponsesSwitches
+from legato.providers.rules.responses.rules import OPENAI, ResponsesRuleSwitches
 from legato.providers.rules.rule_set import RuleViolation
 
 NOW = 1_795_000_000.0
@@ -48,7 +48,7 @@ class AdapterClient:
         storage: ProviderStorage | None = None,
         *,
         seed: int = 0,
-        switches: ResponsesSwitches = OPENAI,
+        switches: ResponsesRuleSwitches = OPENAI,
         key: bytes = b"key",
         models: ModelCatalogue | None = None,
     ) -> None:

@@ -11,7 +11,7 @@ from openai.types.responses import ResponseItemList
 from legato.emulator.fake_models.base import FakeReply, PromptMessage, ReplyText
 from legato.emulator.responses.stored_turns import TurnStorage
 from legato.emulator.storage import ProviderStorage
-from legato.providers.rules.responses.rules import ResponsesSwitches
+from legato.providers.rules.responses.rules import ResponsesRuleSwitches
 from tests.emulator.responses.adapter_client import (
     HELLO,
     LOOKS_UP,
@@ -140,7 +140,7 @@ def test_state_fault_needs_a_named_object() -> None:
 
 
 def test_account_without_retention_stores_nothing() -> None:
-    client = AdapterClient(switches=ResponsesSwitches(zero_data_retention=True))
+    client = AdapterClient(switches=ResponsesRuleSwitches(zero_data_retention=True))
     first = client.post({})
     assert first["store"] is False
     assert client.expect_rejection({"previous_response_id": first["id"]}).rule_ids == ["S5"]

@@ -11,7 +11,7 @@ from openai.types.conversations import Conversation, ConversationDeletedResource
 
 from legato.emulator.fake_models.base import FakeReply, ReplyText
 from legato.emulator.storage import ProviderStorage
-from legato.providers.rules.responses.rules import ResponsesSwitches
+from legato.providers.rules.responses.rules import ResponsesRuleSwitches
 from tests.emulator.responses.adapter_client import LOOKS_UP, NOW, THOUGHTFUL, TOOL, AdapterClient, make_outputs
 
 HI = {"type": "message", "role": "user", "content": "Hi"}
@@ -202,12 +202,12 @@ def test_conversation_belongs_to_its_account() -> None:
 
 
 def test_account_without_retention_cannot_use_conversation() -> None:
-    client = AdapterClient(switches=ResponsesSwitches(zero_data_retention=True))
+    client = AdapterClient(switches=ResponsesRuleSwitches(zero_data_retention=True))
     assert client.expect_rejection({"conversation": "conv_1"}).rule_ids == ["S6"]
 
 
 def test_account_without_retention_cannot_create_conversation() -> None:
-    client = AdapterClient(switches=ResponsesSwitches(zero_data_retention=True))
+    client = AdapterClient(switches=ResponsesRuleSwitches(zero_data_retention=True))
     status, body = client.adapter.conversation_endpoints.create(client.make_request(), {})
     words = "Conversation ID cannot be used for this organization due to Zero Data Retention."
     assert status == 400

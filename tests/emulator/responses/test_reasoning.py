@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato.emulator.fake_models.base import FakeReply, ReplyCall, ReplyText, ReplyThought
-from legato.providers.rules.responses.rules import ResponsesSwitches
+from legato.providers.rules.responses.rules import ResponsesRuleSwitches
 from tests.emulator.responses.adapter_client import LOOKS_UP, THOUGHTFUL, TOOL, AdapterClient, make_outputs
 
 MODEL = {"model": "gpt-5", "tools": [TOOL]}
@@ -44,7 +44,7 @@ def test_mixed_output_sent_back_is_accepted(store: bool) -> None:
 
 def test_encryption_by_default_is_a_switch() -> None:
     """With the switch off, reasoning is encrypted only for requests that include it."""
-    older = AdapterClient(switches=ResponsesSwitches(encrypted_by_default=False))
+    older = AdapterClient(switches=ResponsesRuleSwitches(encrypted_by_default=False))
     body = {**MODEL, "store": False}
     without_content = older.post(body, THOUGHTFUL)["output"]
     assert "encrypted_content" not in without_content[0]

@@ -42,6 +42,6 @@ async def test_caches_are_freed_with_their_session(line: FormatVariant) -> None:
     groups = [ref(group) for group in session.state.groups]
     assert any(get_group_cache(group) for group in session.state.groups)
     del session
-    SESSION_CACHE.clear(store)
+    SESSION_CACHE.remove_store(store)
     gc.collect()
     assert not any(group() is not None for group in groups)

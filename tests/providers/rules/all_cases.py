@@ -16,6 +16,6 @@ from tests.providers.rules.responses.cases import CASES as RESPONSES
 from tests.providers.rules.rule_cases import RuleCase
 
 RULE_SETS: dict[str, RuleSet[Any]] = {"responses": responses.RULES, "chat": chat.RULES, "anthropic": anthropic.RULES}
-DEFAULT_SWITCHES: dict[str, Struct] = {"responses": responses.OPENAI, "chat": chat.OPENAI, "anthropic": anthropic.AnthropicSwitches()}
+DEFAULT_SWITCHES: dict[str, Struct] = {"responses": responses.OPENAI, "chat": chat.OPENAI, "anthropic": anthropic.AnthropicRuleSwitches()}
 CASES_BY_API: dict[str, list[RuleCase]] = {"responses": RESPONSES, "chat": CHAT, "anthropic": ANTHROPIC}
 ALL_CASES: list[tuple[str, RuleCase]] = [(api, case) for api, cases in CASES_BY_API.items() for case in cases]

@@ -52,7 +52,7 @@ RESPONSES_SWITCHES = replace(
 )
 CHAT_SWITCHES = replace(chat.OPENAI, duplicate_answers=True, unknown_members=True, unknown_parameter="unknown")
 COMPATIBLE_SWITCHES = replace(chat.LENIENT, duplicate_answers=True)
-ANTHROPIC_SWITCHES = replace(anthropic.AnthropicSwitches(), first_message_is_user=True, alternation=True)
+ANTHROPIC_SWITCHES = replace(anthropic.AnthropicRuleSwitches(), first_message_is_user=True, alternation=True)
 _HEADERS = {"anthropic-version": "2023-06-01"}
 
 

@@ -243,7 +243,7 @@ async def test_session_is_read_completely_only_once() -> None:
 
     store = Counting()
     await append_messages(store, "s", "Hello")
-    SESSION_CACHE.clear(store)
+    SESSION_CACHE.remove_store(store)
     store.starts.clear()
     here = session_registry.SessionRegistry({"hello": make_workflow()}, store, LocalEngine(), "memory", True)
     length = (await here.find_session("s")).state.length

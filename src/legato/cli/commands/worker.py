@@ -14,8 +14,8 @@ from typer.core import TyperGroup
 from legato.cli.options import TenantOption
 from legato.cli.workflow_loader import load_object, load_workflow
 from legato.engines.engine_urls import has_explicit_queue, open_engine
+from legato.engines.model_permits import Limit
 from legato.engines.model_rate_limits import ModelLimits
-from legato.engines.permits import Limit
 from legato.engines.retry_policy import RetryPolicy
 from legato.engines.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_S, Worker
 from legato.errors import BadInput

@@ -103,7 +103,7 @@ class HookMiddleware(Middleware):
             await hooks.on_llm_start(self._wrapper, self._agent, request.turn_context.instructions or None, items)
         reply = await proceed(request)
         for hooks in self._hooks:
-            await _afterwards(hooks.on_llm_end(self._wrapper, self._agent, response_of(reply)))
+            await _warn_if_hook_fails(hooks.on_llm_end(self._wrapper, self._agent, response_of(reply)))
         return reply
 
     async def around_tool(self, call: ToolCall, proceed: Callable[[], Awaitable[object]]) -> object:
@@ -113,11 +113,11 @@ class HookMiddleware(Middleware):
             await hooks.on_tool_start(tool_context(self._wrapper, call, self._agent), self._agent, tool)
         result = await proceed()
         for hooks in self._hooks:
-            await _afterwards(hooks.on_tool_end(tool_context(self._wrapper, call, self._agent), self._agent, tool, result))
+            await _warn_if_hook_fails(hooks.on_tool_end(tool_context(self._wrapper, call, self._agent), self._agent, tool, result))
         return result
 
 
-async def _afterwards(telling: Awaitable[None]) -> None:
+async def _warn_if_hook_fails(telling: Awaitable[None]) -> None:
     try:
         await telling
     except Exception as error:

@@ -26,9 +26,9 @@ from legato.compat.agents.settings import ModelSettings, model_for
 from legato.compat.agents.unsupported_errors import check_arguments, mirrors
 from legato.compat.gaps import Absent
 from legato.core.facts import HandedOff
+from legato.core.limits import Limits
 from legato.core.messages import Message, render_content
 from legato.core.state import State
-from legato.core.workflow_graph import Limits
 from legato.runtime.definition import Turn
 from legato.tools import Tool
 from legato.workflow.agent import Agent as NativeAgent

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from legato.compat.imports.agent_framework import checkpoint_entries, message_entries
+from legato.compat.imports.agent_framework import checkpoint_entries, read_messages
 from legato.compat.imports.agents_sdk import run_state_entries, session_entries
 from legato.compat.imports.conversation import AgentReply, Entry, LedgerWriter, Report, UserMessage, group_turns
 from legato.compat.imports.untrusted_input import import_refusal, read_bytes
@@ -108,7 +108,7 @@ def from_checkpoint(source: Path | str | bytes) -> Conversation:
 def from_messages(source: Path | str | bytes) -> Conversation:
     """A JSON list of Microsoft Agent Framework's messages (`to_dict()`): a `Path`, or the JSON itself."""
     report = Report("messages")
-    return Conversation(*message_entries(_data(source), report), report)
+    return Conversation(*read_messages(_data(source), report), report)
 
 
 def from_run_state(source: Path | str | bytes) -> Conversation:

@@ -110,7 +110,7 @@ def _nothing_spoken(pickles: Pickles) -> CannotImport:
     )
 
 
-def message_entries(text: str | bytes, report: Report) -> tuple[list[Entry], dict[str, bytes]]:
+def read_messages(text: str | bytes, report: Report) -> tuple[list[Entry], dict[str, bytes]]:
     """Return the conversation in a list of messages (`Message.to_dict()`, in JSON), each message once."""
     body = read_json(b'{"messages":' + (text.encode("utf-8", "replace") if isinstance(text, str) else text) + b"}", "the list of messages")
     report.source = "messages"

@@ -31,7 +31,7 @@ class AnthropicAdapter:
 
     api = "anthropic"
 
-    def __init__(self, ids: IdGenerator, cipher: ContentCipher, switches: rules.AnthropicSwitches, models: ModelCatalogue) -> None:
+    def __init__(self, ids: IdGenerator, cipher: ContentCipher, switches: rules.AnthropicRuleSwitches, models: ModelCatalogue) -> None:
         self._ids = ids
         self._cipher = cipher
         self._switches = switches

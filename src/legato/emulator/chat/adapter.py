@@ -29,7 +29,7 @@ class ChatAdapter:
 
     api = "chat"
 
-    def __init__(self, storage: ProviderStorage, ids: IdGenerator, switches: rules.ChatSwitches, models: ModelCatalogue) -> None:
+    def __init__(self, storage: ProviderStorage, ids: IdGenerator, switches: rules.ChatRuleSwitches, models: ModelCatalogue) -> None:
         self._storage = storage
         self._ids = ids
         self._switches = switches

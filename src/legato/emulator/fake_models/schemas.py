@@ -130,7 +130,7 @@ def _list_bounds(*bounds: object) -> list[int | float]:
     return [bound for bound in map(as_finite_number, bounds) if bound is not None]
 
 
-def _merge_options(first: object, second: object) -> list[Any]:
+def _intersect_enums(first: object, second: object) -> list[Any]:
     second_options = {to_canonical_json(option) for option in as_sequence(second)}
     return [each for each in as_sequence(first) if to_canonical_json(each) in second_options]
 
@@ -147,7 +147,7 @@ _MERGE_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "required": _merge_required,
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), _larger_bound),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), _smaller_bound),
-    "enum": _merge_options,
+    "enum": _intersect_enums,
     **dict.fromkeys(("items", "additionalProperties"), _merge_member_schemas),
     "uniqueItems": lambda first, second: True,
     "allOf": lambda first, second: [*as_sequence(first), *as_sequence(second)],

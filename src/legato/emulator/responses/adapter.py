@@ -36,7 +36,7 @@ from legato.emulator.responses.response_endpoints import ResponseEndpoints
 from legato.emulator.responses.response_object import make_failed_response, make_response
 from legato.emulator.storage import ProviderStorage
 from legato.emulator.untrusted_json import as_list, as_string
-from legato.providers.rules.responses.rules import ResponsesSwitches, check_request, render_error_body
+from legato.providers.rules.responses.rules import ResponsesRuleSwitches, check_request, render_error_body
 from legato.providers.rules.rule_set import RuleViolation
 
 
@@ -50,7 +50,7 @@ class ResponsesAdapter:
         objects: ProviderStorage,
         ids: IdGenerator,
         cipher: ContentCipher,
-        switches: ResponsesSwitches,
+        switches: ResponsesRuleSwitches,
         models: ModelCatalogue | None = None,
     ) -> None:
         self._ids = make_fresh_ids(objects, ids)

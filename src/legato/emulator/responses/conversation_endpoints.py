@@ -24,7 +24,7 @@ from legato.emulator.responses.stored_turns import REFERENCE_TYPE, StoredTurn
 from legato.providers.rules.responses.error_messages import array_too_long, missing_member, unknown_member, wrong_type
 from legato.providers.rules.responses.provider_state import EmptyResponsesState
 from legato.providers.rules.responses.request_context import infer_item_type
-from legato.providers.rules.responses.rules import ResponsesSwitches, check_request
+from legato.providers.rules.responses.rules import ResponsesRuleSwitches, check_request
 
 MAX_ADDED_ITEMS = 20  # in one request
 _CHECK_MODEL = "gpt-4o"  # for checking items: any model will do
@@ -33,7 +33,7 @@ _CHECK_MODEL = "gpt-4o"  # for checking items: any model will do
 class ConversationEndpoints:
     """`/v1/conversations` and the paths below it. An account sees only its own conversations."""
 
-    def __init__(self, storage: ResponsesStorage, ids: IdGenerator, switches: ResponsesSwitches) -> None:
+    def __init__(self, storage: ResponsesStorage, ids: IdGenerator, switches: ResponsesRuleSwitches) -> None:
         self._storage = storage
         self._ids = ids
         self._switches = switches

@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from legato.engines.connection_retry import connect_with_retries
 from legato.engines.engine import Engine, ParkedSession, StepFunction, not_parked_error
 from legato.engines.engine_urls import mask_credentials, mask_credentials_in_text, missing_package_error, parse_engine_url
+from legato.engines.startup_connection import connect_with_retries
 from legato.errors import BadInput, EngineUnavailable
 from legato.http_logs import mask_logged_urls
 

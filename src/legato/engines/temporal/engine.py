@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from legato.engines.connection_retry import connect_with_retries
 from legato.engines.engine import Engine, ParkedSession, StepFunction, not_parked_error
 from legato.engines.engine_urls import missing_package_error, parse_engine_url, read_seconds_option
 from legato.engines.interpreter_shutdown import wait_for_foreign_threads_at_exit
 from legato.engines.retry_policy import NextStep
+from legato.engines.startup_connection import connect_with_retries
 from legato.engines.step_task import run_step_until_stopped
 from legato.errors import EngineUnavailable, StoreError
 

@@ -143,13 +143,13 @@ class HTTPTransport(Struct, frozen=True, eq=False, kw_only=True):
         headers = httpx2.Headers(self.headers)
         headers["Accept-Encoding"] = "identity"  # 400 KB of gzip may be 400 MB, decompressed at once
         async with (
-            _OutcomeReportingClient(headers=headers, timeout=timeout) as http,
+            _ErrorToResponseClient(headers=headers, timeout=timeout) as http,
             streamable_http_client(self.url, http_client=http, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
         ):
             yield streams
 
 
-class _OutcomeReportingClient(httpx2.AsyncClient):
+class _ErrorToResponseClient(httpx2.AsyncClient):
     """Answers a failed request with an error response. An exception would end the connection, and all other calls on it."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:

@@ -24,12 +24,12 @@ from legato.providers.formats.encoded_request import EncodedRequest
 from legato.providers.formats.request_options import RequestOptions
 from legato.providers.rules.anthropic.prefix_digest import digest_reply_prefix, digest_thinking
 from legato.providers.rules.anthropic.provider_state import ThinkingSignature
-from legato.providers.rules.anthropic.rules import AnthropicSwitches, check_request
+from legato.providers.rules.anthropic.rules import AnthropicRuleSwitches, check_request
 from legato.providers.rules.rule_set import RuleViolation
 from tests.providers.rules.anthropic.fake_provider import FakeProvider
 from tests.providers.rules.anthropic.sample_requests import VERSION_HEADER
 
-STRICT_SWITCHES = AnthropicSwitches(alternation=True, first_message_is_user=True, results_first=True)
+STRICT_SWITCHES = AnthropicRuleSwitches(alternation=True, first_message_is_user=True, results_first=True)
 BINDING_MODEL, UNBOUND_MODEL = "claude-opus-5-5", "claude-haiku-4-5"
 
 
@@ -116,7 +116,7 @@ class SigningProvider(FakeProvider):
             "usage": usage,
         }
 
-    def find_violations(self, request: dict[str, Any], switches: AnthropicSwitches = STRICT_SWITCHES) -> list[RuleViolation]:
+    def find_violations(self, request: dict[str, Any], switches: AnthropicRuleSwitches = STRICT_SWITCHES) -> list[RuleViolation]:
         return check_request(request, VERSION_HEADER, self, switches)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from legato.emulator.fake_models.base import ReplyCall, ReplyText, ReplyThought
 from legato.providers.rules.anthropic.prefix_digest import digest_prefix, digest_reply_prefix, encode_canonical, encode_iteratively
-from legato.providers.rules.anthropic.rules import AnthropicSwitches, check_request, list_dropped_thinking
+from legato.providers.rules.anthropic.rules import AnthropicRuleSwitches, check_request, list_dropped_thinking
 from tests.providers.rules.anthropic.fake_provider import FakeProvider
 from tests.providers.rules.anthropic.sample_requests import (
     BINDING_HEADER,
@@ -340,7 +340,7 @@ def test_unenforced_prefix_changes_are_only_reported() -> None:
     provider = FakeProvider()
     reply = provider.make_reply(DESK_REQUEST, [ReplyThought("One."), ReplyText("Which one?")])
     request = {**BILLING_REQUEST, "messages": [HELLO, reply, HELLO]}
-    old_account = AnthropicSwitches(binding=False)
+    old_account = AnthropicRuleSwitches(binding=False)
     assert check_request(request, HEADERS, provider, old_account) == []
     assert list_dropped_thinking(request, HEADERS, provider, old_account) == [
         make_entry("messages.1.content.0", "prefix_binding_mismatch", "thinking_mismatch_allowed")

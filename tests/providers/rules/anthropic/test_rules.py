@@ -18,7 +18,7 @@ from legato.emulator.fake_models.base import ReplyText, ReplyThought
 from legato.providers.rules.anthropic import betas
 from legato.providers.rules.anthropic.provider_state import AnthropicModelInfo, EmptyAnthropicState, ThinkingSignature
 from legato.providers.rules.anthropic.request_shape import BETA_FIELD_CHECKS, BLOCK_CHECKS, FIELD_CHECKS, SERVER_TOOL_TYPES
-from legato.providers.rules.anthropic.rules import RULES, AnthropicSwitches, check_request, list_dropped_thinking, render_error_body
+from legato.providers.rules.anthropic.rules import RULES, AnthropicRuleSwitches, check_request, list_dropped_thinking, render_error_body
 from legato.providers.rules.rule_set import RuleViolation
 from tests.line_counter import count_lines
 from tests.providers.rules.anthropic.cases import CASES
@@ -53,7 +53,7 @@ def check_case(case: RuleCase, request: Any, *, omitted_headers: Sequence[str] =
     provider, replies = run_setup(case)
     body = fill_placeholders(request, replies)
     headers = {name: value for name, value in {**VERSION_HEADER, **case.headers}.items() if name not in omitted_headers}
-    all_switches = AnthropicSwitches(**{**case.switches, **switches})
+    all_switches = AnthropicRuleSwitches(**{**case.switches, **switches})
     return check_request(body, headers, provider, all_switches, token_count=case.token_count, body_bytes=len(json.dumps(body)))
 
 
@@ -68,7 +68,7 @@ def test_every_rule_has_a_case() -> None:
 
 def test_switches_of_rules_are_declared() -> None:
     switches = {rule.switch for rule in RULES.by_id.values() if rule.switch}
-    assert switches <= {field.name for field in fields(AnthropicSwitches)}
+    assert switches <= {field.name for field in fields(AnthropicRuleSwitches)}
 
 
 @pytest.mark.parametrize("case", VIOLATION_CASES, ids=str)
@@ -89,7 +89,7 @@ def test_legal_request_of_a_case_is_accepted(case: RuleCase) -> None:
 @pytest.mark.parametrize("case", [case for case in VIOLATION_CASES if RULES.by_id[case.rule_id].switch], ids=str)
 def test_switch_turns_its_rule_off(case: RuleCase) -> None:
     switch = RULES.by_id[case.rule_id].switch
-    off = type(getattr(AnthropicSwitches(), switch))()
+    off = type(getattr(AnthropicRuleSwitches(), switch))()
     rule_ids = {each.rule.id for each in check_case(case, case.illegal, omitted_headers=case.omitted_headers, **{switch: off})}
     assert case.rule_id not in rule_ids
 
@@ -315,22 +315,22 @@ ANY_JSON = st.recursive(
     max_leaves=20,
 )
 ANY_SWITCHES = st.builds(
-    AnthropicSwitches,
-    **{field.name: st.booleans() if field.type is bool else st.sampled_from([0, 4]) for field in fields(AnthropicSwitches)},
+    AnthropicRuleSwitches,
+    **{field.name: st.booleans() if field.type is bool else st.sampled_from([0, 4]) for field in fields(AnthropicRuleSwitches)},
 )
 HEADERS = st.sampled_from([{}, VERSION_HEADER, {**VERSION_HEADER, **BINDING_HEADER}])
 
 
 @given(ANY_JSON, HEADERS, ANY_SWITCHES)
 @settings(max_examples=300, deadline=None)
-def test_checking_random_json_never_raises(request: Any, headers: dict[str, str], switches: AnthropicSwitches) -> None:
+def test_checking_random_json_never_raises(request: Any, headers: dict[str, str], switches: AnthropicRuleSwitches) -> None:
     for violation in check_request(request, headers, FakeProvider(), switches):
         assert render_error_body(violation, "req_1")["error"]["message"]
 
 
 @given(st.sampled_from(CASES), st.data(), ANY_SWITCHES)
 @settings(max_examples=600, deadline=None)
-def test_checking_mutated_requests_never_raises(case: RuleCase, data: st.DataObject, switches: AnthropicSwitches) -> None:
+def test_checking_mutated_requests_never_raises(case: RuleCase, data: st.DataObject, switches: AnthropicRuleSwitches) -> None:
     provider, replies = run_setup(case)
     request = json.loads(json.dumps(fill_placeholders(case.legal, replies)))
     holder, key = data.draw(st.sampled_from(list(list_places(request))))

@@ -14,7 +14,7 @@ from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from legato.providers.rules.chat.request_shape import FIELD_CHECKS
-from legato.providers.rules.chat.rules import AZURE, LENIENT, OPENAI, RULES, ChatSwitches, check_request, render_error_body
+from legato.providers.rules.chat.rules import AZURE, LENIENT, OPENAI, RULES, ChatRuleSwitches, check_request, render_error_body
 from legato.providers.rules.rule_set import RuleViolation
 from tests.line_counter import count_lines
 from tests.providers.rules.chat.cases import CASES
@@ -43,7 +43,7 @@ def test_every_rule_has_a_case() -> None:
 
 def test_switches_of_rules_are_declared() -> None:
     switches = {rule.switch for rule in RULES.by_id.values() if rule.switch}
-    assert switches <= {field.name for field in fields(ChatSwitches)}
+    assert switches <= {field.name for field in fields(ChatRuleSwitches)}
 
 
 @pytest.mark.parametrize("case", VIOLATION_CASES, ids=str)
@@ -78,7 +78,7 @@ def test_default_switches_accept_what_no_report_refuses() -> None:
 
 
 @pytest.mark.parametrize("switches", [AZURE, LENIENT], ids=["azure", "lenient"])
-def test_calls_are_paired_with_all_switches(switches: ChatSwitches) -> None:
+def test_calls_are_paired_with_all_switches(switches: ChatRuleSwitches) -> None:
     rule_ids = [
         [each.rule.id for each in check_request(make_request(HELLO, *tail), switches=switches)]
         for tail in ([make_call_message("c")], [make_tool_message("c")])
@@ -201,19 +201,19 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     int: st.sampled_from([0, 64]),
     str: st.sampled_from(["", "unrecognized", "x"]),
 }
-ANY_SWITCHES = st.builds(ChatSwitches, **{field.name: VALUES[field.type] for field in fields(ChatSwitches)})
+ANY_SWITCHES = st.builds(ChatRuleSwitches, **{field.name: VALUES[field.type] for field in fields(ChatRuleSwitches)})
 
 
 @given(ANY_JSON, ANY_SWITCHES)
 @settings(max_examples=300, deadline=None)
-def test_checking_random_json_never_raises(request: Any, switches: ChatSwitches) -> None:
+def test_checking_random_json_never_raises(request: Any, switches: ChatRuleSwitches) -> None:
     for violation in check_request(request, switches=switches):
         assert render_error_body(violation)["error"]["message"]
 
 
 @given(st.sampled_from(VIOLATION_CASES + [case for case in CASES if case.legal]), st.data(), ANY_SWITCHES)
 @settings(max_examples=600, deadline=None)
-def test_checking_mutated_requests_never_raises(case: RuleCase, data: st.DataObject, switches: ChatSwitches) -> None:
+def test_checking_mutated_requests_never_raises(case: RuleCase, data: st.DataObject, switches: ChatRuleSwitches) -> None:
     request = json.loads(json.dumps(case.legal))
     holder, key = data.draw(st.sampled_from(list(list_places(request))))
     holder[key] = data.draw(ANY_JSON)

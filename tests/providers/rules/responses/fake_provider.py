@@ -11,7 +11,7 @@ from typing import Any
 from legato.emulator.fake_models.base import FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.ids import IdGenerator
 from legato.providers.rules.responses.provider_state import DecryptedContent, ResponsesModelInfo, StoredItem
-from legato.providers.rules.responses.rules import OPENAI, ResponsesSwitches, check_request
+from legato.providers.rules.responses.rules import OPENAI, ResponsesRuleSwitches, check_request
 from tests.providers.rules.responses.sample_requests import (
     NON_REASONING_MODEL,
     OPTIONAL_REASONING_MODEL,
@@ -38,7 +38,9 @@ def count_tokens(request: Any) -> int:
 class FakeAccount:
     """The stored state of one organisation."""
 
-    def __init__(self, organisation: str, ids: IdGenerator, decrypted: dict[str, DecryptedContent], switches: ResponsesSwitches) -> None:
+    def __init__(
+        self, organisation: str, ids: IdGenerator, decrypted: dict[str, DecryptedContent], switches: ResponsesRuleSwitches
+    ) -> None:
         self.organisation = organisation
         self.switches = switches
         self._ids = ids
@@ -151,7 +153,7 @@ class FakeAccount:
 class FakeProvider:
     """A provider with several accounts, and the saved results of the steps."""
 
-    def __init__(self, switches: ResponsesSwitches = OPENAI) -> None:
+    def __init__(self, switches: ResponsesRuleSwitches = OPENAI) -> None:
         self._switches = switches
         self._ids = IdGenerator("fake provider")
         self._decrypted: dict[str, DecryptedContent] = {}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato.emulator.fake_models.base import ReplyCall, ReplyText, ReplyThought
-from legato.providers.rules.responses.rules import OPENAI, ResponsesSwitches, check_request, render_error_body
+from legato.providers.rules.responses.rules import OPENAI, ResponsesRuleSwitches, check_request, render_error_body
 from tests.providers.rules.responses.fake_provider import FakeProvider
 from tests.providers.rules.responses.sample_requests import (
     FOLLOW_UP,
@@ -30,7 +30,7 @@ HANDOFF_STEP = SetupStep.respond(
 )
 
 
-def make_provider(*steps: SetupStep, switches: ResponsesSwitches = OPENAI) -> FakeProvider:
+def make_provider(*steps: SetupStep, switches: ResponsesRuleSwitches = OPENAI) -> FakeProvider:
     """Return a provider after these steps."""
     provider = FakeProvider(switches)
     for step in steps:
@@ -38,13 +38,13 @@ def make_provider(*steps: SetupStep, switches: ResponsesSwitches = OPENAI) -> Fa
     return provider
 
 
-def find_rule_ids(provider: FakeProvider, request: dict[str, Any], switches: ResponsesSwitches = OPENAI) -> list[str]:
+def find_rule_ids(provider: FakeProvider, request: dict[str, Any], switches: ResponsesRuleSwitches = OPENAI) -> list[str]:
     """Return the ids of the rules that a request breaks."""
     body = fill_placeholders(request, provider.saved_values)
     return [violation.rule.id for violation in check_request(body, provider.find_account(), switches)]
 
 
-def get_response(provider: FakeProvider, request: dict[str, Any], switches: ResponsesSwitches = OPENAI) -> tuple[int, dict[str, Any]]:
+def get_response(provider: FakeProvider, request: dict[str, Any], switches: ResponsesRuleSwitches = OPENAI) -> tuple[int, dict[str, Any]]:
     """Return the status and the body with which an illegal request is refused."""
     (violation, *_) = check_request(fill_placeholders(request, provider.saved_values), provider.find_account(), switches)
     return violation.status, render_error_body(violation, switches)
@@ -105,7 +105,7 @@ def test_replayed_item_that_was_never_stored_is_refused() -> None:
         "code": None,
     }
     assert get_response(FakeProvider(), request) == (404, {"error": error})
-    assert get_response(FakeProvider(), request, ResponsesSwitches(item_not_found_status=400)) == (400, {"error": error})
+    assert get_response(FakeProvider(), request, ResponsesRuleSwitches(item_not_found_status=400)) == (400, {"error": error})
 
 
 def test_stale_previous_response_is_refused() -> None:
@@ -208,7 +208,7 @@ def test_stored_reasoning_is_found_by_id() -> None:
 
 # -- reasoning ---------------------------------------------------------------------------------------------------------
 
-PAIRING_SWITCHES = ResponsesSwitches(reasoning_pairing_unstored=True)
+PAIRING_SWITCHES = ResponsesRuleSwitches(reasoning_pairing_unstored=True)
 CALL_STEP = SetupStep.respond(
     make_request(model=REASONING_MODEL, tools=[TOOL]), ReplyThought("a tool"), ReplyCall("look_up", "{}", "call_7"), save_as="r1"
 )
@@ -329,7 +329,7 @@ def test_encrypted_content_of_another_organisation_is_refused() -> None:
 
 
 def test_dated_model_name_fits_encrypted_content() -> None:
-    strict = ResponsesSwitches(same_model_blobs=True)
+    strict = ResponsesRuleSwitches(same_model_blobs=True)
     provider = make_provider(
         SetupStep.respond(make_request(model=REASONING_MODEL, store=False), ReplyThought("hm"), ReplyText("good day"), save_as="r1"),
         switches=strict,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato.providers.rules.responses.key_suggestions import REQUEST_KEYS, compute_edit_distance
-from legato.providers.rules.responses.rules import OPENAI, ResponsesSwitches, check_request, render_error_body
+from legato.providers.rules.responses.rules import OPENAI, ResponsesRuleSwitches, check_request, render_error_body
 from tests.providers.rules.responses.sample_requests import (
     TOOL,
     USER_MESSAGE,
@@ -173,7 +173,7 @@ def test_refused_type_in_the_printed_list() -> None:
 
 def test_switches_give_azures_status_and_code() -> None:
     """For an item that is not found."""
-    azure = ResponsesSwitches(item_not_found_status=400, code_never_null=True)
+    azure = ResponsesRuleSwitches(item_not_found_status=400, code_never_null=True)
     request = make_request([USER_MESSAGE, make_reference("rs_1")])
     (violation,) = check_request(request, switches=azure)
     assert violation.status == 400
@@ -200,7 +200,7 @@ def test_violation_text_names_the_path() -> None:
 def test_tool_name_limit_can_be_lifted() -> None:
     request = make_request(tools=[{**TOOL, "name": "x" * 129}])
     assert [violation.rule.id for violation in check_request(request)] == ["T11"]
-    assert check_request(request, switches=ResponsesSwitches(tool_name_limit=0)) == []
+    assert check_request(request, switches=ResponsesRuleSwitches(tool_name_limit=0)) == []
 
 
 def test_at_most_hundred_violations_are_reported() -> None:

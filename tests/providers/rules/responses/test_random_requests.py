@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 from legato.emulator.fake_models.base import ReplyCall, ReplyText, ReplyThought
 from legato.providers.rules.responses.key_suggestions import REQUEST_KEYS
-from legato.providers.rules.responses.rules import OPENAI, ResponsesSwitches, check_request, render_error_body
+from legato.providers.rules.responses.rules import OPENAI, ResponsesRuleSwitches, check_request, render_error_body
 from legato.providers.rules.responses.type_shapes import ITEM_SHAPES
 from tests.providers.rules.responses.cases import CASES
 from tests.providers.rules.responses.fake_provider import FakeAccount, FakeProvider
 from tests.providers.rules.responses.sample_requests import NON_REASONING_MODEL, REASONING_MODEL, TOOL, make_request
 from tests.providers.rules.rule_cases import SetupStep, fill_placeholders
 
-STRICT = ResponsesSwitches(unique_call_ids=True, single_outputs=True, unique_tool_names=True, same_model_blobs=True, blobs_need_ids=True)
-WITHOUT_RETENTION = ResponsesSwitches(zero_data_retention=True, code_never_null=True)
-WITHOUT_LIMITS = ResponsesSwitches(tool_name_limit=0, tools_limit=0, item_not_found_status=400, reasoning_pairing_unstored=True)
+STRICT = ResponsesRuleSwitches(
+    unique_call_ids=True, single_outputs=True, unique_tool_names=True, same_model_blobs=True, blobs_need_ids=True
+)
+WITHOUT_RETENTION = ResponsesRuleSwitches(zero_data_retention=True, code_never_null=True)
+WITHOUT_LIMITS = ResponsesRuleSwitches(tool_name_limit=0, tools_limit=0, item_not_found_status=400, reasoning_pairing_unstored=True)
 
 PROVIDER = FakeProvider()
 PROVIDER.run_step(

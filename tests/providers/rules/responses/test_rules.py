@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from legato.providers.rules.responses.rules import RULES, ResponsesSwitches, check_request, render_error_body
+from legato.providers.rules.responses.rules import RULES, ResponsesRuleSwitches, check_request, render_error_body
 from legato.providers.rules.rule_set import ProviderRule, RuleViolation
 from tests.providers.rules.responses.cases import CASES
 from tests.providers.rules.responses.fake_provider import FakeProvider, count_tokens
@@ -17,11 +17,11 @@ VIOLATION_CASES = [case for case in CASES if case.illegal is not None]
 
 def check_case(case: RuleCase, request: dict[str, object] | None) -> tuple[list[RuleViolation], FakeProvider]:
     """Return the violations of a request of a case after the setup, and the provider."""
-    provider = FakeProvider(ResponsesSwitches(**case.switches))
+    provider = FakeProvider(ResponsesRuleSwitches(**case.switches))
     for step in case.setup:
         provider.run_step(step)
     body = fill_placeholders(request, provider.saved_values)
-    return check_request(body, provider.find_account(), ResponsesSwitches(**case.switches), count_tokens(body)), provider
+    return check_request(body, provider.find_account(), ResponsesRuleSwitches(**case.switches), count_tokens(body)), provider
 
 
 def test_every_rule_has_a_case() -> None:
@@ -38,7 +38,9 @@ def test_illegal_request_of_a_case_is_refused(case: RuleCase) -> None:
     violations, provider = check_case(case, case.illegal)
     assert {violation.rule.id for violation in violations} == {case.rule_id}
     assert violations[0].status == case.status
-    assert render_error_body(violations[0], ResponsesSwitches(**case.switches)) == fill_placeholders(case.error_body, provider.saved_values)
+    assert render_error_body(violations[0], ResponsesRuleSwitches(**case.switches)) == fill_placeholders(
+        case.error_body, provider.saved_values
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule_id)
@@ -54,4 +56,4 @@ def test_cases_with_switches_depend_on_them(case: RuleCase) -> None:
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES.by_id.values() if rule.switch], ids=lambda rule: rule.id)
 def test_switches_of_rules_are_declared(rule: ProviderRule) -> None:
-    assert rule.switch in ResponsesSwitches.__struct_fields__
+    assert rule.switch in ResponsesRuleSwitches.__struct_fields__

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from legato.providers.rules.responses.provider_state import UnknownResponsesState
-from legato.providers.rules.responses.rules import ResponsesSwitches, check_request
+from legato.providers.rules.responses.rules import ResponsesRuleSwitches, check_request
 
 UNKNOWN_STATE = UnknownResponsesState()
-SWITCHES = ResponsesSwitches(reasoning_pairing_unstored=False)
+SWITCHES = ResponsesRuleSwitches(reasoning_pairing_unstored=False)
 USER = {"role": "user", "content": "Where is order 7?"}
 REPLY = {"role": "assistant", "content": "It was shipped."}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "look_up", "arguments": "{}"}
@@ -19,7 +19,7 @@ REFERENCE = {"type": "item_reference", "id": "fc_1"}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
 
 
-def find_rule_ids(input: Any, switches: ResponsesSwitches = SWITCHES, **members: Any) -> list[str]:
+def find_rule_ids(input: Any, switches: ResponsesRuleSwitches = SWITCHES, **members: Any) -> list[str]:
     """Return the ids of the rules that a request breaks if the stored state is unknown."""
     return [violation.rule.id for violation in check_request({"model": "gpt-5.5", "input": input, **members}, UNKNOWN_STATE, switches)]
 
@@ -78,7 +78,7 @@ def test_looked_up_reasoning_needs_its_next_item() -> None:
 def test_encrypted_reasoning_may_be_unstored() -> None:
     encrypted = {**REASONING, "encrypted_content": "gAAAA"}
     assert find_rule_ids([encrypted, REPLY]) == []
-    assert find_rule_ids([encrypted, REPLY], ResponsesSwitches(reasoning_pairing_unstored=True)) == ["R1"]
+    assert find_rule_ids([encrypted, REPLY], ResponsesRuleSwitches(reasoning_pairing_unstored=True)) == ["R1"]
 
 
 def test_message_may_follow_unseen_reasoning() -> None:

@@ -267,7 +267,7 @@ def _is_continuation(last: dict[str, Any], piece: dict[str, Any]) -> bool:
 
 
 def _decode_call(call: dict[str, Any], request: EncodedRequest) -> Call:
-    function, is_free_text = find_function(call), is_custom_call(call)
+    function, is_free_text = find_tool_member(call), is_custom_call(call)
     name = as_text(function.get("name"))
     extra = {name: member for name in REPLAYED_CALL_MEMBERS if (member := _drop_empty_members(call.get(name)))}
     extra |= {"type": "custom"} if is_free_text else {}
@@ -281,7 +281,7 @@ def is_custom_call(call: dict[str, Any]) -> bool:
     return kinds == ["custom"] or (len(kinds) == 2 and call.get("type") == "custom")
 
 
-def find_function(call: dict[str, Any]) -> dict[str, Any]:
+def find_tool_member(call: dict[str, Any]) -> dict[str, Any]:
     """Return the part of a call that names a tool and its arguments."""
     return as_object(call.get("custom" if is_custom_call(call) else "function")) or call
 

@@ -21,7 +21,7 @@ from legato.providers.formats.chat.decode import (
     decode_arguments,
     decode_failure,
     find_finish_reason,
-    find_function,
+    find_tool_member,
     find_usage,
     is_custom_call,
     is_failure,
@@ -114,7 +114,7 @@ class StreamedCalls:
 
     def add_piece(self, piece: dict[str, Any]) -> None:
         """Add a piece of a call, or a whole call."""
-        function = find_function(piece)
+        function = find_tool_member(piece)
         index, id, name, arguments = piece.get("index"), as_text(piece.get("id")), as_text(function.get("name")), decode_arguments(function)
         call = self._find_call(index, id, name)
         if call is None or call.is_followed_by(index, id, name, arguments):

@@ -13,7 +13,7 @@ from legato.providers.rules.anthropic.betas import parse_betas
 from legato.providers.rules.anthropic.prefix_digest import list_blocks
 from legato.providers.rules.anthropic.provider_state import AnthropicModelInfo, AnthropicState
 from legato.providers.rules.anthropic.request_shape import NO_SAMPLING_VERSION, SAMPLING_FIELDS
-from legato.providers.rules.anthropic.switches import AnthropicSwitches
+from legato.providers.rules.anthropic.rule_switches import AnthropicRuleSwitches
 from legato.providers.rules.anthropic.thinking_blocks import ThinkingBlock, find_thinking_blocks
 from legato.providers.rules.anthropic.turns import RoleTurn, merge_turns
 
@@ -30,7 +30,7 @@ class AnthropicContext(Struct, frozen=True, dict=True):
     headers: Mapping[str, str]
     state: AnthropicState
     token_count: int = 0  # of the prompt; 0: not counted
-    switches: AnthropicSwitches = AnthropicSwitches()
+    switches: AnthropicRuleSwitches = AnthropicRuleSwitches()
     body_bytes: int = 0  # 0: not counted
 
     @cached_property

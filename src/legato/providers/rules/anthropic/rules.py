@@ -23,8 +23,8 @@ from legato.providers.rules.anthropic.check_order import (
 )
 from legato.providers.rules.anthropic.provider_state import AnthropicState, EmptyAnthropicState
 from legato.providers.rules.anthropic.request_context import AnthropicContext
+from legato.providers.rules.anthropic.rule_switches import AnthropicRuleSwitches
 from legato.providers.rules.anthropic.shape_checks import UNSET_NUMBER
-from legato.providers.rules.anthropic.switches import AnthropicSwitches
 from legato.providers.rules.anthropic.thinking_blocks import list_dropped_thinking
 from legato.providers.rules.rule_set import Finding, RuleViolation
 
@@ -32,7 +32,7 @@ __all__ = [
     "RULES",
     "RULE_MODULES",
     "AnthropicContext",
-    "AnthropicSwitches",
+    "AnthropicRuleSwitches",
     "check_messages",
     "check_request",
     "list_dropped_thinking",
@@ -49,7 +49,7 @@ def check_request(
     request: Any,
     headers: Mapping[str, str] | None = None,
     state: AnthropicState | None = None,
-    switches: AnthropicSwitches | None = None,
+    switches: AnthropicRuleSwitches | None = None,
     *,
     token_count: int = 0,
     body_bytes: int = 0,
@@ -60,7 +60,7 @@ def check_request(
     >>> [str(violation) for violation in check_request({"model": "claude-sonnet-5", "max_tokens": 9}, version)]
     ['[MS1] 400 messages: Field required at messages']
     """
-    context = AnthropicContext(request, headers or {}, state or _EMPTY_STATE, token_count, switches or AnthropicSwitches(), body_bytes)
+    context = AnthropicContext(request, headers or {}, state or _EMPTY_STATE, token_count, switches or AnthropicRuleSwitches(), body_bytes)
     return list(RULES.check(context))
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from legato.providers.rules.anthropic.betas import BINDING_CONTROLS_BETA, parse_betas
 from legato.providers.rules.anthropic.prefix_digest import PrefixHasher, digest_thinking, list_blocks
 from legato.providers.rules.anthropic.provider_state import AnthropicModelInfo, AnthropicState, ThinkingSignature
-from legato.providers.rules.anthropic.switches import AnthropicSwitches
+from legato.providers.rules.anthropic.rule_switches import AnthropicRuleSwitches
 
 THINKING_TYPES = ("thinking", "redacted_thinking")
 
@@ -48,7 +48,7 @@ class PrefixBinding(Struct, frozen=True):
 
 
 def read_prefix_binding(
-    request: Mapping[str, Any], headers: Mapping[str, str], info: AnthropicModelInfo, switches: AnthropicSwitches
+    request: Mapping[str, Any], headers: Mapping[str, str], info: AnthropicModelInfo, switches: AnthropicRuleSwitches
 ) -> PrefixBinding:
     """Return the treatment of blocks whose prefix has changed, for this request and model."""
     thinking = request.get("thinking")
@@ -135,7 +135,7 @@ def _normalize_model_name(name: str) -> str:
 
 
 def list_dropped_thinking(
-    request: Mapping[str, Any], headers: Mapping[str, str], state: AnthropicState, switches: AnthropicSwitches | None = None
+    request: Mapping[str, Any], headers: Mapping[str, str], state: AnthropicState, switches: AnthropicRuleSwitches | None = None
 ) -> list[dict[str, str]]:
     """Return the entries of `input_transformations` for an accepted request: thinking blocks that the model does not read, and why.
 
@@ -146,7 +146,7 @@ def list_dropped_thinking(
     info = state.find_model(name) if isinstance(name, str) else None
     if info is None:
         return []
-    binding = read_prefix_binding(request, headers, info, switches or AnthropicSwitches())
+    binding = read_prefix_binding(request, headers, info, switches or AnthropicRuleSwitches())
     entries: list[dict[str, str]] = []
     last_dropped = -2  # the position of the last block that was dropped for its prefix
     for block in find_thinking_blocks(request, state, info):

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from legato.providers.rules.chat.model_info import ChatModelInfo
-from legato.providers.rules.chat.switches import OPENAI, ChatSwitches
+from legato.providers.rules.chat.rule_switches import OPENAI, ChatRuleSwitches
 
 
 class ChatContext(Struct, frozen=True):
@@ -16,7 +16,7 @@ class ChatContext(Struct, frozen=True):
     request: Any
     model_info: ChatModelInfo | None  # None: the model does not exist
     token_count: int = 0
-    switches: ChatSwitches = OPENAI
+    switches: ChatRuleSwitches = OPENAI
 
     @property
     def model(self) -> ChatModelInfo:

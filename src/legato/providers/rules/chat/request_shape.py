@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from legato.providers.rules.chat.rule_switches import ChatRuleSwitches
 from legato.providers.rules.chat.shape_checks import (
     EMPTY_ARRAY,
     ShapeCheck,
@@ -26,7 +27,6 @@ from legato.providers.rules.chat.shape_checks import (
     unsupported_value,
     wrong_type,
 )
-from legato.providers.rules.chat.switches import ChatSwitches
 from legato.providers.rules.rule_set import Finding, ShapeFinding
 
 TEXT = string()
@@ -40,7 +40,7 @@ IMAGE_AS_URL_MODELS = ("gpt-4-vision-preview", "gpt-4-1106-vision-preview")
 IMAGE = object_of({"url": TEXT}, {"detail": one_of("auto", "low", "high", "original")})
 
 
-def image(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+def image(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
     """An image: an object with its URL, or, where shapes need not be strict, the URL itself."""
     return (TEXT if isinstance(value, str) and not switches.strict_shapes else IMAGE)(switches, value, path)
 
@@ -88,7 +88,7 @@ TOOL_CALLS = array(
 )
 
 
-def tool_message(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+def tool_message(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
     """A tool message. The API has an error message of its own for one without the id of its call."""
     if "tool_call_id" not in value or value["tool_call_id"] is None:
         # Here, and in C1, C2 and C4, the API writes a path with a dot before the bracket.
@@ -149,7 +149,7 @@ TOOL_CHOICE_OBJECT = tagged_union(
 TOOL_CHOICE_WORDS = ("none", "auto", "required")
 
 
-def tool_choice(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+def tool_choice(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
     """A word, or an object that names the tool."""
     if isinstance(value, str):
         if value not in TOOL_CHOICE_WORDS:
@@ -164,7 +164,7 @@ NAMED_FUNCTION = object_of({"name": TEXT})
 FUNCTION_CHOICE_WORD = one_of("none", "auto")
 
 
-def function_call_choice(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+def function_call_choice(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
     """The deprecated way to force a function: a word, or an object with its name."""
     return (NAMED_FUNCTION if isinstance(value, dict) else FUNCTION_CHOICE_WORD)(switches, value, path)
 
@@ -227,7 +227,7 @@ FIELD_CHECKS: dict[str, ShapeCheck] = {
 }
 
 
-def check_fields(switches: ChatSwitches, request: dict[str, Any]) -> Iterator[ShapeFinding]:
+def check_fields(switches: ChatRuleSwitches, request: dict[str, Any]) -> Iterator[ShapeFinding]:
     """Yield what is wrong with a request's fields, in order. A null field counts as absent, except `messages`."""
     if request.get("model") in IMAGE_AS_URL_MODELS:
         switches = replace(switches, strict_shapes=False)

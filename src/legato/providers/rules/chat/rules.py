@@ -30,9 +30,9 @@ from legato.providers.rules.chat.messages import join_text
 from legato.providers.rules.chat.model_info import ChatModelInfo, FindChatModel, accept_any_model
 from legato.providers.rules.chat.request_context import ChatContext
 from legato.providers.rules.chat.request_shape import FIELD_CHECKS
+from legato.providers.rules.chat.rule_switches import AZURE, LENIENT, OPENAI, ChatRuleSwitches
 from legato.providers.rules.chat.shape_checks import describe_type
 from legato.providers.rules.chat.strict_schemas import describe_strict_mode_problems
-from legato.providers.rules.chat.switches import AZURE, LENIENT, OPENAI, ChatSwitches
 from legato.providers.rules.json_schemas import describe_non_object
 from legato.providers.rules.rule_set import Finding, RuleViolation
 
@@ -43,7 +43,7 @@ __all__ = [
     "RULES",
     "RULE_MODULES",
     "ChatContext",
-    "ChatSwitches",
+    "ChatRuleSwitches",
     "check_messages",
     "check_request",
     "render_error_body",
@@ -54,7 +54,7 @@ RULE_MODULES = (model_rules, call_rules)
 
 
 def check_request(
-    request: Any, *, find_model: FindChatModel = accept_any_model, token_count: int = 0, switches: ChatSwitches = OPENAI
+    request: Any, *, find_model: FindChatModel = accept_any_model, token_count: int = 0, switches: ChatRuleSwitches = OPENAI
 ) -> list[RuleViolation]:
     """Return the violations of a request in the API's order; it answers with the first. `token_count`: of the messages.
 
@@ -73,7 +73,7 @@ MESSAGE_PHASES = (FIELD_SHAPES, CALLS, MESSAGE_CONTENT)
 """The phases about nothing but the messages and their order."""
 
 
-def check_messages(messages: list[dict[str, Any]], switches: ChatSwitches = OPENAI) -> list[RuleViolation]:
+def check_messages(messages: list[dict[str, Any]], switches: ChatRuleSwitches = OPENAI) -> list[RuleViolation]:
     """Return the violations of some messages with everything that belongs to them, as part of an otherwise legal request.
 
     >>> [violation.rule.id for violation in check_messages([{"role": "tool", "tool_call_id": "call_1", "content": "done"}])]

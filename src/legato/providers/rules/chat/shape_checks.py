@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from legato.providers.rules.chat.switches import ChatSwitches
+from legato.providers.rules.chat.rule_switches import ChatRuleSwitches
 from legato.providers.rules.rule_set import Finding, ShapeFinding
 
 # The default ids of the rules that checks find broken.
@@ -19,7 +19,7 @@ EMPTY_ARRAY, LONG_ARRAY, EMPTY_STRING, UNKNOWN_MEMBER = "CS6", "CS7", "CS8", "CS
 NAME_PATTERN = re.compile("[a-zA-Z0-9_-]+")
 
 
-ShapeCheck: TypeAlias = Callable[[ChatSwitches, Any, str], Iterator[ShapeFinding]]
+ShapeCheck: TypeAlias = Callable[[ChatRuleSwitches, Any, str], Iterator[ShapeFinding]]
 
 
 def describe_type(value: Any) -> str:
@@ -69,12 +69,12 @@ def unsupported_value(path: str, value: str, values: Sequence[str], rule_id: str
     return ShapeFinding(rule_id, Finding(f"Invalid value: '{value}'. Supported values are: {join_quoted(values)}.", param=path))
 
 
-def any_value(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+def any_value(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
     """Any value."""
     return iter(())
 
 
-def boolean(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+def boolean(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
     """A boolean."""
     if not isinstance(value, bool):
         yield wrong_type(path, "a boolean", value)
@@ -86,7 +86,7 @@ def string(*, limit_switch: str = "", too_long_rule: str = "", is_name: bool = F
     `limit_switch`: the switch with its greatest length; `too_long_rule`: the rule that a longer one breaks. A name must match the pattern.
     """
 
-    def check(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+    def check(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
         if not isinstance(value, str):
             yield wrong_type(path, "a string", value)
             return
@@ -109,7 +109,7 @@ def number(low: float | None = None, high: float | None = None, *, is_integer: b
     kind = "integer" if is_integer else "decimal"
     expected_type = "an integer" if is_integer else "a decimal"
 
-    def check(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+    def check(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
         if isinstance(value, bool) or not isinstance(value, int if is_integer else int | float):
             yield wrong_type(path, expected_type, value)
         elif low is not None and not value >= low:
@@ -125,7 +125,7 @@ def number(low: float | None = None, high: float | None = None, *, is_integer: b
 def one_of(*values: str, rule_id: str = UNSUPPORTED_VALUE) -> ShapeCheck:
     """One of these strings."""
 
-    def check(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+    def check(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
         if not isinstance(value, str):
             yield wrong_type(path, "a string", value)
         elif value not in values:
@@ -149,7 +149,7 @@ def array(
     empty one breaks; none: it may be empty.
     """
 
-    def check(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+    def check(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
         if not isinstance(value, list):
             yield wrong_type(path, f"an array of {element_kind}", value, type_rule)
             return
@@ -170,7 +170,7 @@ def object_of(required: Mapping[str, ShapeCheck], optional: Mapping[str, ShapeCh
     """An object. An open one may have further members. An optional member that is null counts as absent."""
     known = {**required, **(optional or {})}
 
-    def check(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+    def check(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
         if not isinstance(value, dict):
             yield wrong_type(path, "an object", value)
             return
@@ -191,7 +191,7 @@ def object_of(required: Mapping[str, ShapeCheck], optional: Mapping[str, ShapeCh
 def tagged_union(tag: str, shapes: Mapping[str, ShapeCheck], *, rule_id: str = UNSUPPORTED_VALUE, default_tag: str = "") -> ShapeCheck:
     """An object whose member `tag` names its shape. Without a tag it has the default one, where shapes need not be strict."""
 
-    def check(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+    def check(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
         if not isinstance(value, dict):
             yield wrong_type(path, "an object", value)
             return
@@ -213,7 +213,7 @@ def tagged_union(tag: str, shapes: Mapping[str, ShapeCheck], *, rule_id: str = U
 def string_or_array(check_string: ShapeCheck, check_array: ShapeCheck, expected: str, *, is_nullable: bool = False) -> ShapeCheck:
     """A string or an array. A nullable one may be null: another rule decides about that."""
 
-    def check(switches: ChatSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
+    def check(switches: ChatRuleSwitches, value: Any, path: str) -> Iterator[ShapeFinding]:
         if isinstance(value, str):
             yield from check_string(switches, value, path)
         elif isinstance(value, list):

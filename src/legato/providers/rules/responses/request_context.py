@@ -20,7 +20,7 @@ from legato.providers.rules.responses.provider_state import (
     ResponsesState,
     StoredItem,
 )
-from legato.providers.rules.responses.switches import OPENAI, ResponsesSwitches
+from legato.providers.rules.responses.rule_switches import OPENAI, ResponsesRuleSwitches
 from legato.providers.rules.responses.type_shapes import (
     CALL_TYPE_BY_OUTPUT_TYPE,
     CALL_TYPE_NAMES,
@@ -130,7 +130,7 @@ class ResponsesContext:
 
     request: dict[str, Any]
     state: ResponsesState = EMPTY_STATE
-    switches: ResponsesSwitches = OPENAI
+    switches: ResponsesRuleSwitches = OPENAI
     token_count: int = 0
     non_objects: tuple[Any, ...] = ()  # the body, if it is no object; then `request` is empty
 

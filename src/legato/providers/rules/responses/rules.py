@@ -39,7 +39,7 @@ from legato.providers.rules.responses.error_messages import AS_OF, describe_type
 from legato.providers.rules.responses.key_suggestions import REQUEST_KEYS, suggest_keys
 from legato.providers.rules.responses.provider_state import ExpiryAware, ResponsesState
 from legato.providers.rules.responses.request_context import EMPTY_STATE, ResponsesContext, as_text
-from legato.providers.rules.responses.switches import OPENAI, ResponsesSwitches
+from legato.providers.rules.responses.rule_switches import OPENAI, ResponsesRuleSwitches
 from legato.providers.rules.rule_set import Finding, RuleViolation
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "RULES",
     "RULE_MODULES",
     "ResponsesContext",
-    "ResponsesSwitches",
+    "ResponsesRuleSwitches",
     "check_each_item",
     "check_items",
     "check_request",
@@ -62,7 +62,7 @@ MAX_VIOLATIONS = 100
 
 
 def check_request(
-    request: Any, state: ResponsesState = EMPTY_STATE, switches: ResponsesSwitches = OPENAI, token_count: int = 0
+    request: Any, state: ResponsesState = EMPTY_STATE, switches: ResponsesRuleSwitches = OPENAI, token_count: int = 0
 ) -> list[RuleViolation]:
     """Return the violations of a request in the provider's order; it answers with the first. `token_count`: of the whole input.
 
@@ -92,7 +92,7 @@ def check_each_item(items: list[dict[str, Any]]) -> list[RuleViolation]:
     return list(islice(RULES.check(ResponsesContext({"model": "any", "input": items}), (ITEMS,)), MAX_VIOLATIONS))
 
 
-def render_error_body(violation: RuleViolation, switches: ResponsesSwitches = OPENAI) -> dict[str, Any]:
+def render_error_body(violation: RuleViolation, switches: ResponsesRuleSwitches = OPENAI) -> dict[str, Any]:
     """Return the response body with which the provider reports a violation."""
     code = violation.code or ("invalid_request_error" if switches.code_never_null else None)
     return {"error": {"message": violation.message, "type": violation.type, "param": violation.param, "code": code}}

@@ -442,7 +442,7 @@ BEGIN
 END
 $$;
 
--- Permits for model requests (engines/permits.py): beside the ledgers, and shared by all tenants, because providers count them together.
+-- Permits for model requests (engines/model_permits.py): beside the ledgers, and shared by all tenants, because providers count them together.
 
 CREATE TABLE legato.permits (
     seat text COLLATE "C" PRIMARY KEY,

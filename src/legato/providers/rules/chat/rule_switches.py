@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class ChatSwitches(Struct, frozen=True, kw_only=True):
+class ChatRuleSwitches(Struct, frozen=True, kw_only=True):
     """The switches of the Chat Completions rules. A limit of 0 is no limit."""
 
     requires_model: bool = True  # an Azure path names the deployment, so its body need not
@@ -31,9 +31,9 @@ class ChatSwitches(Struct, frozen=True, kw_only=True):
     null_code: str = ""  # some Azure bodies have "invalid_request_error" where OpenAI has null
 
 
-OPENAI = ChatSwitches()
-AZURE = ChatSwitches(requires_model=False)
-LENIENT = ChatSwitches(
+OPENAI = ChatRuleSwitches()
+AZURE = ChatRuleSwitches(requires_model=False)
+LENIENT = ChatRuleSwitches(
     unknown_parameter="",
     supported_values=False,
     ranges=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class AnthropicSwitches(Struct, frozen=True, kw_only=True):
+class AnthropicRuleSwitches(Struct, frozen=True, kw_only=True):
     """The switches of the Anthropic Messages rules. A limit of 0 is no limit."""
 
     version_header: bool = True  # M21

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class ResponsesSwitches(Struct, frozen=True):
+class ResponsesRuleSwitches(Struct, frozen=True):
     """The switches of the Responses rules."""
 
     # The account retains no data (S5, S6, I2). Then every request is treated as if it had `store: false`.
@@ -51,4 +51,4 @@ class ResponsesSwitches(Struct, frozen=True):
     encrypted_by_default: bool = True
 
 
-OPENAI = ResponsesSwitches()
+OPENAI = ResponsesRuleSwitches()

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from legato.core.explanation import describe_policy, explain_groups
 from legato.core.facts import AnyFact, Call, Compacted, GuardrailJudged, HandedOff, OutputText, Redacted, Refusal
 from legato.core.groups import Group
 from legato.core.history_policies import (
@@ -24,6 +23,7 @@ from legato.core.history_policies import (
 )
 from legato.core.state import State, fold
 from legato.core.view import select_groups
+from legato.core.visibility_explanation import describe_policy, explain_groups
 from tests.core.random_ledgers import make_random_graph, make_random_ledger
 
 POLICIES: list[HistoryPolicy] = [
