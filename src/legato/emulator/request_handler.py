@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from legato.asgi import HANG_UP_SCOPE_KEY
 from legato.emulator.api_adapter import ApiAdapter
-from legato.emulator.api_key_parsing import find_api_key
+from legato.emulator.api_key_parser import find_api_key
 from legato.emulator.exchanges import Exchange, ExchangeLog
 from legato.emulator.fake_models.base import FakeModel, FakeReply, ModelPrompt
 from legato.emulator.faults import FAULT_HEADER, EmulatorFault, FaultPlan, apply_reply_fault, make_failure, parse_fault

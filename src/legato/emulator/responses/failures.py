@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from legato.emulator.api_key_parsing import find_api_key, mask_key
+from legato.emulator.api_key_parser import find_api_key, mask_key
 from legato.emulator.request_types import EmulatorRequest, ProviderFailure
 from legato.emulator.untrusted_json import as_string
 
