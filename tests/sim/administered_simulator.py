@@ -108,8 +108,9 @@ class Administrator(SimulatedUser):
         try:
             if not session.state.length:
                 return
-            text = await session.to_string()
+            # Taken before the text: a driver without its lease may append through this handle while the text is written.
             expected = {session.id: session.state.length, **{info.ledger: info.length for info in infos}}
+            text = await session.to_string()
             try:
                 await schedule.store.delete(session.id, expected=expected)  # the process cannot die between this and the load
             except LedgerConflict:
