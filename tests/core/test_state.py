@@ -139,6 +139,13 @@ def render_view(state):
     return [str(to_message(entry)) for group in select_groups(state, Everything(), "a") for entry in group.entries]
 
 
+def test_usage_reports_of_a_branch_begin_anew():
+    """The child session of a branch is forked where its call paused, and may have used less than the original has reported."""
+    origin = Origin(session="s", position=6, kind="fork")
+    state = fold_facts(*RUNNING, usage_report(20, turns=2), pause(2), opening(origin=origin), start(2, attempt=2), usage_report(15))
+    assert state.find_call(start(2).call).child_usage == usage_report(15)
+
+
 def test_message_during_a_model_request_follows_its_reply():
     state = fold_facts(opening(), message("first"), message("second"), reply("a", 1, "to the first"))
     assert render_view(state) == ["user: first", "a: to the first", "user: second"]

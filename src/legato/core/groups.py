@@ -78,6 +78,7 @@ class CallState(Struct, eq=False):
     approved: bool = False
     rerun_approved: bool = False  # a person asked to run a lost attempt again
     child_usage: ChildUsageReported | None = None  # the last usage report of its child session
+    child_usage_position: int = -1  # the position of that report
     limit_error: str = ""  # the text for the model, if the call exceeds a limit that its reply names: it does not run
     stop_reason: str = ""  # "cancelled", "limit" or "erased": it must not run (any further), whatever the user says next
     attempts: tuple[CallAttempt, ...] = ()

@@ -878,7 +878,8 @@ def _check_child_usage_reported(state: State, fact: ChildUsageReported) -> CallS
     call = state.find_call(fact.call)
     if call is None or not call.attempts:
         _refuse(state, fact, f"call {fact.call} has no child session")
-    if call.child_usage is not None and _reports_less(fact, call.child_usage):
+    is_of_same_child = bool(state.ledger_ids) and call.child_usage_position > state.ledger_ids[-1][0]  # a branch has its own child session
+    if call.child_usage is not None and is_of_same_child and _reports_less(fact, call.child_usage):
         _refuse(state, fact, f"a later report of the child session of call {fact.call} is recorded already")
     return call
 
@@ -896,7 +897,7 @@ def _apply_child_usage_reported(state: State, fact: ChildUsageReported, call: Ca
     turns = max(0, fact.turns - (call.child_usage.turns if call.child_usage else 0))
     state.usage_totals.turns = min(state.usage_totals.turns + turns, MAX_COUNT)
     state.run_counters.turns += turns
-    call.child_usage = fact
+    call.child_usage, call.child_usage_position = fact, state.length
 
 
 # -- 4 and 5. people decide --------------------------------------------------------------------------------------------
