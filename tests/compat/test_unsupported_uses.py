@@ -14,7 +14,7 @@ import pytest
 
 from legato.compat import MeansNothingHere, agents
 from legato.compat.migration import covered_names, facades, migrate_program
-from legato.compat.migration.replacements import MEANS_NOTHING
+from legato.compat.migration.advice_texts import MEANS_NOTHING
 from legato.errors import LegatoError
 from legato.testing import ScriptedModel
 

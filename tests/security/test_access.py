@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, unquote
 import pytest
 
 from legato import Agent, HandoffBuilder
-from legato.server import access_checks, serve
-from legato.server.access_checks import Access
+from legato.server import request_guard, serve
+from legato.server.request_guard import Access
 from legato.testing import ScriptedModel
 from tests.security.access_cases import CANARY, NAMED_HOST, NAMED_ORIGIN, TOKEN, AccessCase, build_cases, find_error, send_case
 from tests.server.api_client import ApiClient
@@ -83,12 +83,12 @@ def _break_origin_check(is_own: Callable[[str, str], bool]) -> BreakGuard:
 
 def _break_token_check(is_valid: Callable[[Any, str], bool]) -> BreakGuard:
     """Replace the check of tokens."""
-    return lambda patch: patch.setattr(access_checks, "has_token", is_valid)
+    return lambda patch: patch.setattr(request_guard, "has_token", is_valid)
 
 
 def _break_static_check(is_file: Callable[[Any], bool]) -> BreakGuard:
     """Replace the check for files that need no token."""
-    return lambda patch: patch.setattr(access_checks, "_is_console_file", is_file)
+    return lambda patch: patch.setattr(request_guard, "_is_console_file", is_file)
 
 
 def _break_named_origin_check(is_allowed: Callable[[str], bool]) -> BreakGuard:

@@ -12,8 +12,8 @@ from legato.core.planner import derive_status_and_requests
 from legato.core.state import fold
 from legato.runtime.driver import IDLE_STATUSES
 from legato.runtime.session import Session
+from legato.server.agui.conversation_messages import build_messages
 from legato.server.agui.event_encoder import RunEventEncoder
-from legato.server.agui.snapshot import build_messages
 from legato.server.telling import (
     Called,
     Ended,

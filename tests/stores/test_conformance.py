@@ -17,7 +17,7 @@ import pytest
 
 from legato.core.facts import AnyFact
 from legato.stores import MemoryStore, SQLiteStore, Store
-from legato.testing.store_checks import CHECKS, lease_checks
+from legato.testing.store_checks import CHECKS, lease_and_watch_checks
 from legato.testing.store_checks.check_helpers import make_one_of_each_fact
 from legato.testing.store_conformance import ConformanceReport, check_store
 from tests import databases
@@ -143,7 +143,7 @@ async def test_store_faulty_across_processes_is_caught(
     kind: type[SQLiteStore], statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lease_checks, "DEATH_NOTICE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(lease_and_watch_checks, "DEATH_NOTICE_TIMEOUT_S", 0.5)
     report = await check_store(kind, damage=flip_bit, rules={find_rule(statement)})
     assert [failed for failed in report.failed if failed.statement.startswith(statement)], report
 

@@ -235,7 +235,7 @@ class RunOptions(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     """The options of a run that a client sends with its message: tools that it executes itself, and the format of the answer.
 
     `required`: a reply without a call of these tools is not accepted. `typed`: a final reply must fit a schema. The schemas of the
-    answer and of the tools are in the store's contents under `digest` (run_options.py).
+    answer and of the tools are in the store's contents under `digest` (run_definitions.py).
     """
 
     tools: tuple[OfferedTool, ...] = ()

@@ -393,14 +393,14 @@ def _select_calls(batch: _Batch, scope: CallRef | Literal["effects", "everything
     for (phase, name), calls in state.open_calls.by_phase.items():
         if scope == "effects" and not _may_have_effects(batch, phase, name):
             continue
-        limit = _find_call_limit(batch, phase, name)
+        limit = _count_calls_to_consider(batch, phase, name)
         selected += calls[:limit]
         if limit is not None and name in batch.rules.edges:
             later_handoffs += max(0, len(calls) - limit)
     return sorted(selected, key=get_call_index), later_handoffs
 
 
-def _find_call_limit(batch: _Batch, phase: CallPhase, name: str) -> int | None:
+def _count_calls_to_consider(batch: _Batch, phase: CallPhase, name: str) -> int | None:
     """Return the number of calls of one tool in one phase that a plan depends on; None for all of them."""
     if phase not in ("unchecked", "ready"):
         return None

@@ -77,7 +77,7 @@ class ModelLimits:
                 each.name: replace_workflow_of_tool(each, lambda nested: self.apply_to(nested, store)) for each in agent.tools.values()
             }
             agents[name] = replace(agent, middleware=(*agent.middleware, *limiters), tools=tools)
-        return workflow.with_agents(agents)
+        return workflow.replace_agents(agents)
 
 
 def _iterate_model_names(workflow: Workflow) -> Iterator[str]:

@@ -29,7 +29,7 @@ from legato.runtime.child_sessions import find_next_model_request, find_next_ret
 from legato.runtime.clock import now_ms
 from legato.runtime.definition import call_user_code
 from legato.runtime.driver import DriverRole
-from legato.runtime.error_summary import describe_error
+from legato.runtime.error_summary import describe_error_without_message
 from legato.runtime.ledger import attribute_errors, is_error_of_store
 from legato.runtime.model_requests import seconds_until_retry
 from legato.runtime.session import Session
@@ -218,4 +218,4 @@ def _describe_failure(handle: Session, report_error_text: bool) -> str:
 
 def format_error(error: BaseException, includes_text: bool = False) -> str:
     """Return an error's kind and place. Only `with_text` adds its message, which may contain text of the conversation."""
-    return f"{describe_error(error)}: {error}" if includes_text else describe_error(error)
+    return f"{describe_error_without_message(error)}: {error}" if includes_text else describe_error_without_message(error)

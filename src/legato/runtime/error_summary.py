@@ -26,14 +26,14 @@ def describe_error_kind(error: BaseException) -> str:
     return f"{name} ({', '.join(known)})" if known else name
 
 
-def describe_error(error: BaseException) -> str:
+def describe_error_without_message(error: BaseException) -> str:
     """Return the class and codes of an error, and the place where it was raised.
 
     >>> try:
     ...     raise ValueError("order 7 of Jane Doe")
     ... except ValueError as error:
-    ...     print(describe_error(error))
-    ValueError at <doctest legato.runtime.error_summary.describe_error[0]>:2 in <module>
+    ...     print(describe_error_without_message(error))
+    ValueError at <doctest legato.runtime.error_summary.describe_error_without_message[0]>:2 in <module>
     """
     frames = extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""

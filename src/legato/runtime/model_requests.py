@@ -30,7 +30,7 @@ from legato.errors import BadInput, IllegalRequest, ModelFailed, StoreError
 from legato.models.model import Emit, HasAlternatives, KeepsConversations, ModelReply, get_cancelled_usage
 from legato.runtime.clock import elapsed_ms, monotonic, now_ms, random_fraction
 from legato.runtime.definition import AgentDefinition, History, WorkflowDefinition, contain_cancellation
-from legato.runtime.error_summary import describe_error, describe_error_kind
+from legato.runtime.error_summary import describe_error_kind, describe_error_without_message
 from legato.runtime.ledger import EffectOutcome, Ledger
 from legato.runtime.parent_call import ParentCall
 from legato.runtime.turn_contexts import TurnContexts, find_history_policy
@@ -157,7 +157,13 @@ class ModelRequester:
         else:
             failure.another = False  # a model may raise the same object again, also one that another model has marked
         if log.isEnabledFor(logging.INFO):
-            log.info("session %r: %s, the model of %r: %s", self._ledger.session_id, agent.model.name, agent.name, describe_error(error))
+            log.info(
+                "session %r: %s, the model of %r: %s",
+                self._ledger.session_id,
+                agent.model.name,
+                agent.name,
+                describe_error_without_message(error),
+            )
         must_wait_too_long = failure.retry_after is not None and failure.retry_after > MAX_RETRY_AFTER_S
         is_last_attempt = attempt >= self._definition.max_model_attempts
         final = not failure.another and (not failure.retryable or must_wait_too_long or is_last_attempt)

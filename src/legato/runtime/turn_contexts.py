@@ -10,7 +10,7 @@ from typing import Any
 from legato.core.facts import RunOptions
 from legato.core.handoff_arguments import IncomingHandoff
 from legato.core.history_policies import Custom, Everything
-from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
+from legato.core.run_definitions import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.core.state import State
 from legato.core.texts_for_model import handoff_received
 from legato.core.turn_context import ToolSpec, TurnContext, decode_turn_context, encode_turn_context

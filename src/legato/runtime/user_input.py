@@ -18,7 +18,7 @@ from legato.core.facts import NO_OPTIONS, AnyFact, Content, Decided, MessageRece
 from legato.core.messages import parse_message
 from legato.core.pending_requests import Pending, Verdict
 from legato.core.planner import find_pending_request, make_plan, needs_input_check
-from legato.core.run_options import check_options
+from legato.core.run_definitions import check_options
 from legato.core.state import State
 from legato.core.workflow_graph import WorkflowGraph
 from legato.errors import BadInput, LegatoError, NotPending

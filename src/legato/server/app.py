@@ -17,15 +17,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from legato.engines.worker import Worker
-from legato.runtime.error_summary import describe_error
+from legato.runtime.error_summary import describe_error_without_message
 from legato.server import agui, openai
-from legato.server.access_checks import Access, AccessMiddleware
 from legato.server.api import input_routes, session_routes, workflow_routes
 from legato.server.api.endpoints import ApiRequest, Endpoint, NoFields, make_endpoint_route
 from legato.server.console_files import ConsoleFiles
 from legato.server.error_formats import OPENAI_PATHS, error_response_for_path
 from legato.server.http_errors import RequestRefused
 from legato.server.openapi import describe_api
+from legato.server.request_guard import Access, AccessMiddleware
 from legato.server.request_limits import LimitsMiddleware, RequestLimits
 from legato.server.session_registry import SessionRegistry
 
@@ -86,7 +86,7 @@ async def _run_worker(
         try:
             await worker.run(signals=False)
         except Exception as error:
-            log.error("the worker stopped, sessions are no longer driven: %s", describe_error(error))
+            log.error("the worker stopped, sessions are no longer driven: %s", describe_error_without_message(error))
             if on_worker_failure is not None:
                 on_worker_failure(error)
 

@@ -13,8 +13,8 @@ import h11
 import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from legato.server.access_checks import SECURITY_HEADERS
 from legato.server.http_errors import RequestRefused, error_to_dict
+from legato.server.request_guard import SECURITY_HEADERS
 from legato.server.request_limits import RequestLimits
 
 

@@ -26,7 +26,7 @@ from legato.errors import (
     StoreUnavailable,
     UnknownLedger,
 )
-from legato.runtime.error_summary import describe_error
+from legato.runtime.error_summary import describe_error_without_message
 
 log = logging.getLogger("legato.server")
 
@@ -83,7 +83,7 @@ def error_response(error: Exception) -> Response:
 
 def mask_unexpected_error(error: Exception) -> RequestRefused:
     """Return a refusal without details of an unexpected error. Only its type and place are logged: its text may be private."""
-    log.error("unexpected error: %s", describe_error(error))
+    log.error("unexpected error: %s", describe_error_without_message(error))
     return RequestRefused(500, "unexpected", "an unexpected error occurred; the server's log says where")
 
 

@@ -27,9 +27,9 @@ from legato.engines.retry_policy import RetryPolicy
 from legato.engines.session_step import ContextFactory
 from legato.engines.worker import DEFAULT_GRACE_S, Worker
 from legato.errors import BadInput
-from legato.server.access_checks import WILDCARD_HOSTS, make_access
 from legato.server.app import make_app
 from legato.server.connections import make_connection_class
+from legato.server.request_guard import WILDCARD_HOSTS, make_access
 from legato.server.request_limits import MAX_HEAD_BYTES, MAX_TARGET_CHARS, RequestLimits
 from legato.server.session_registry import SessionRegistry
 from legato.stores import MemoryStore

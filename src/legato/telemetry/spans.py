@@ -118,7 +118,7 @@ class DriveSpans:
         model = model_attributes(self._definition.agents[request.agent].model.name)
         attributes = {**model, "gen_ai.agent.name": request.agent, "legato.attempt": request.attempt}
         span = self._start_span(
-            f"chat {model['gen_ai.request.model']}", "chat", self._agent_span(request.agent), attributes, SpanKind.CLIENT
+            f"chat {model['gen_ai.request.model']}", "chat", self._switch_agent_span(request.agent), attributes, SpanKind.CLIENT
         )
         self._end_unrecorded_chat()
         self._chat = OpenSpan(span, time.perf_counter())
@@ -129,7 +129,7 @@ class DriveSpans:
     def around_tool_run(self, agent: str, tool: str, call: CallRef, attempt: int) -> Iterator[None]:
         """Start an `execute_tool` span, and make it current while the tool runs: an agent as a tool starts its own workflow span in it."""
         attributes = {**_tool_attributes(tool, call), "gen_ai.agent.name": agent, "legato.attempt": attempt}
-        span = self._start_span(f"execute_tool {tool}", "execute_tool", self._agent_span(agent), attributes)
+        span = self._start_span(f"execute_tool {tool}", "execute_tool", self._switch_agent_span(agent), attributes)
         open_span = self._tools[call, attempt] = OpenSpan(span, time.perf_counter())
         with self._use_span(open_span):
             yield
@@ -251,7 +251,7 @@ class DriveSpans:
         name = _tool_name(state, fact.call)
         handoff_attributes = {"legato.handoff.source": fact.source, "legato.handoff.target": fact.target, "legato.position": position}
         attributes = {**_tool_attributes(name, fact.call), "gen_ai.agent.name": fact.source, **handoff_attributes}
-        self._start_span(f"execute_tool {name}", "execute_tool", self._agent_span(fact.source), attributes).end()
+        self._start_span(f"execute_tool {name}", "execute_tool", self._switch_agent_span(fact.source), attributes).end()
         self._end_agent_span()
 
     def on_end(self, status: str, requests: Sequence[Pending], error: BaseException | None) -> None:
@@ -283,7 +283,7 @@ class DriveSpans:
         context = set_span_in_context(parent) if parent is not None else None
         return self._instrumentation.tracer.start_span(name, context, kind, attributes)
 
-    def _agent_span(self, agent: str) -> Span:
+    def _switch_agent_span(self, agent: str) -> Span:
         """Return the span of the agent that has control; end that of the agent before."""
         if self._agent is None or self._agent[0] != agent:
             self._end_agent_span()

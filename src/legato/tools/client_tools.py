@@ -16,7 +16,7 @@ from msgspec import Struct
 from legato.core.argument_checks import require_list, require_text
 from legato.core.facts import NO_OPTIONS, OfferedTool, RunOptions
 from legato.core.messages import validate_text
-from legato.core.run_options import RunDefinitions, encode_definitions
+from legato.core.run_definitions import RunDefinitions, encode_definitions
 from legato.core.turn_context import ToolSpec
 from legato.errors import BadInput, install_hint
 from legato.tools.function_tools import check_tool_name

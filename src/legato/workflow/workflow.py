@@ -109,7 +109,7 @@ class Workflow:
         """
         agents = self._replace_tool_workflows(lambda child: child.with_middleware(*middleware))
         wrapped = {name: replace(agent, middleware=(*agent.middleware, *middleware)) for name, agent in agents.items()}
-        return self.with_agents(wrapped)
+        return self.replace_agents(wrapped)
 
     def with_instrumentation(self, instrumentation: Instrumentation) -> Workflow:
         """Return this workflow with instrumentation of its drivers, and of agents that work as tools; see `legato.telemetry`."""
@@ -124,7 +124,7 @@ class Workflow:
             for name, agent in self.definition.agents.items()
         }
 
-    def with_agents(self, agents: Mapping[str, AgentDefinition]) -> Workflow:
+    def replace_agents(self, agents: Mapping[str, AgentDefinition]) -> Workflow:
         """Return this workflow with other agent definitions: to wrap models and tools, not to change the graph."""
         return Workflow(replace(self.definition, agents=agents), self._configured_store, self.description, self._allowed_dead_ends)
 

@@ -45,7 +45,7 @@ from legato.compat.agents.items import (
     TResponseInputItem,
 )
 from legato.compat.agents.lifecycle import AgentHooks, HookFailed, RunHooks
-from legato.compat.agents.run_results import RunResult
+from legato.compat.agents.run_result import RunResult
 from legato.compat.agents.runner import Runner
 from legato.compat.agents.sessions import SQLiteSession
 from legato.compat.agents.settings import (

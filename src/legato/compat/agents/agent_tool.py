@@ -11,7 +11,7 @@ from legato.compat.agents.agent import Agent
 from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.function_tools import Approval, Enabled, FunctionTool, function_tool
-from legato.compat.agents.run_results import RunResult, problem_of
+from legato.compat.agents.run_result import RunResult, problem_of
 from legato.compat.agents.workflow_builder import RunConfig, team_of
 from legato.runtime.child_sessions import choose_child_session_id, find_parent_store, raise_if_unfinished, run_child_session
 from legato.runtime.session import Session

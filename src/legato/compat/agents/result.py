@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from legato.compat.agents.run_results import RunResult
+from legato.compat.agents.run_result import RunResult
 from legato.compat.agents.streaming import RunResultStreaming
 from legato.compat.agents.unsupported_errors import absent_name
 

@@ -12,7 +12,7 @@ from legato.compat.agents.conversation_storage import default_store, fork_at_res
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.items import TResponseInputItem
 from legato.compat.agents.lifecycle import RunHooks, checked_hooks
-from legato.compat.agents.run_results import RunResult, problem_of, tell_end
+from legato.compat.agents.run_result import RunResult, problem_of, tell_end
 from legato.compat.agents.sessions import SQLiteSession, session_of
 from legato.compat.agents.state import RunState
 from legato.compat.agents.streaming import RunResultStreaming

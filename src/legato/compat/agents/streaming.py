@@ -17,7 +17,7 @@ from legato.compat.agents.agent import Agent
 from legato.compat.agents.context import RunContextWrapper
 from legato.compat.agents.items import HandoffCallItem, HandoffOutputItem, MessageOutputItem, ReasoningItem, RunItem, ToolCallOutputItem
 from legato.compat.agents.ledger_items import groups_of_run, output_item, reply_items
-from legato.compat.agents.run_results import RunResult, problem_of, tell_end
+from legato.compat.agents.run_result import RunResult, problem_of, tell_end
 from legato.compat.agents.unsupported_errors import mirrors
 from legato.compat.agents.workflow_builder import Team, final_call
 from legato.compat.gaps import raise_absent

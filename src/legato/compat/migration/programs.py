@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
+from legato.compat.migration.advice_texts import DIFFERS, INSTEAD, NO_COUNTERPART, PRIVATE, STAR, SUBMODULE
 from legato.compat.migration.facades import FACADES, explain_missing_name
-from legato.compat.migration.replacements import DIFFERS, INSTEAD, NO_COUNTERPART, PRIVATE, STAR, SUBMODULE
 from legato.compat.migration.unsupported_uses import Use, find_unsupported_uses
 from legato.errors import BadInput
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from legato.compat.migration.advice_texts import INSTEAD, MEANS_NOTHING, NO_COUNTERPART, PRIVATE
 from legato.compat.migration.facades import (
     AcceptedArguments,
     ArgumentAnswer,
@@ -22,7 +23,6 @@ from legato.compat.migration.facades import (
     try_argument,
 )
 from legato.compat.migration.inferred_types import ClassItself, Function, Instance
-from legato.compat.migration.replacements import INSTEAD, MEANS_NOTHING, NO_COUNTERPART, PRIVATE
 from legato.compat.migration.type_inference import TypeInference
 
 

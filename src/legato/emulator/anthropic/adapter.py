@@ -14,10 +14,10 @@ from legato.emulator.anthropic.provider_state import EmulatorAnthropicState
 from legato.emulator.encrypted_content import ContentCipher
 from legato.emulator.fake_models.base import FakeReply, ModelPrompt
 from legato.emulator.ids import IdGenerator
+from legato.emulator.lenient_json import as_integer, as_string
 from legato.emulator.model_catalogue import CatalogueModel, ModelCatalogue
 from legato.emulator.request_types import ApiReply, EmulatorRequest, ErrorReply, ProviderFailure, StreamEvent
 from legato.emulator.tokens import count_request_tokens
-from legato.emulator.untrusted_json import as_integer, as_string
 from legato.providers.rules.anthropic import rules
 from legato.providers.rules.anthropic.thinking_blocks import list_dropped_thinking
 from legato.providers.rules.rule_set import RuleViolation

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from legato.emulator.fake_models.base import ModelPrompt, PromptMessage, PromptTool, ReplyCall
-from legato.emulator.untrusted_json import as_integer, as_list, as_object, as_objects, as_string, encode_json_or_empty
+from legato.emulator.lenient_json import as_integer, as_list, as_object, as_objects, as_string, encode_json_or_empty
 
 _BLOCK_PLACEHOLDERS = {"image": "[image]", "document": "[document]", "search_result": "[search result]"}  # blocks that have no text
 _COMMAND_SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}

@@ -11,9 +11,9 @@ from legato.emulator.anthropic.prompt_builder import AnthropicReplyOptions
 from legato.emulator.chat.reply_writer import make_call_id
 from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.ids import IdGenerator
+from legato.emulator.lenient_json import as_object, parse_partial_json
 from legato.emulator.request_types import StreamEvent
 from legato.emulator.token_budget import TokenBudget, cut_before_stop, split_for_stream
-from legato.emulator.untrusted_json import as_object, parse_partial_json
 
 SignThinking: TypeAlias = Callable[[str, Sequence[dict[str, Any]]], str]  # (a thinking block's text, the blocks before it) -> its signature
 _STOP_DETAILS = {"type": "refusal", "category": None, "explanation": None}

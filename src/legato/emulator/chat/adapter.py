@@ -8,6 +8,7 @@ from typing import Any
 from legato.emulator.chat import failures, prompt_builder, reply_writer
 from legato.emulator.fake_models.base import FakeReply, ModelPrompt
 from legato.emulator.ids import IdGenerator
+from legato.emulator.lenient_json import as_string
 from legato.emulator.model_catalogue import CatalogueModel, ModelCatalogue
 from legato.emulator.request_types import ApiReply, EmulatorRequest, ErrorReply, ProviderFailure, StreamEvent
 from legato.emulator.responses.endpoint_replies import make_not_found
@@ -15,7 +16,6 @@ from legato.emulator.responses.failures import find_wait, make_retry_headers
 from legato.emulator.responses.headers import make_headers
 from legato.emulator.storage import ProviderStorage
 from legato.emulator.tokens import count_request_tokens
-from legato.emulator.untrusted_json import as_string
 from legato.providers.rules.chat import rules
 from legato.providers.rules.chat.model_info import ChatModelInfo, FindChatModel
 from legato.providers.rules.rule_set import RuleViolation

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.emulator.fake_models.base import ModelPrompt, PromptMessage, PromptTool, ReplyCall
-from legato.emulator.untrusted_json import as_integer, as_list, as_object, as_objects, as_string, encode_json_or_empty
+from legato.emulator.lenient_json import as_integer, as_list, as_object, as_objects, as_string, encode_json_or_empty
 
 _SYSTEM_ROLES = ("system", "developer")
 _PART_PLACEHOLDERS = {"image_url": "[image]", "input_audio": "[audio]", "file": "[file]"}  # parts that have no text

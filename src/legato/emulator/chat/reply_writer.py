@@ -12,9 +12,9 @@ from msgspec import Struct
 from legato.emulator.chat.prompt_builder import ChatReplyOptions
 from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
 from legato.emulator.ids import IdGenerator
+from legato.emulator.lenient_json import as_object, as_string, parse_partial_json
 from legato.emulator.request_types import StreamEvent
 from legato.emulator.token_budget import TokenBudget, cut_before_stop, split_for_stream
-from legato.emulator.untrusted_json import as_object, as_string, parse_partial_json
 
 _SAFE_FILTER_RESULTS = {kind: {"filtered": False, "severity": "safe"} for kind in ("hate", "self_harm", "sexual", "violence")}
 _TRIGGERED_FILTER_RESULTS = {**_SAFE_FILTER_RESULTS, "violence": {"filtered": True, "severity": "high"}}

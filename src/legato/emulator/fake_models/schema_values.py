@@ -15,7 +15,13 @@ from typing import Any
 
 from legato.emulator.fake_models.bounded_numbers import find_number, parse_number
 from legato.emulator.fake_models.patterns import MAX_TEXT_CHARS, UnsupportedPattern, make_matching_text
-from legato.emulator.fake_models.placeholders import GENERIC_KINDS, IDENTIFYING_KINDS, list_field_kinds, make_placeholder, split_identifier
+from legato.emulator.fake_models.plausible_values import (
+    GENERIC_KINDS,
+    IDENTIFYING_KINDS,
+    list_field_kinds,
+    make_placeholder,
+    split_identifier,
+)
 from legato.emulator.fake_models.schemas import (
     Schema,
     SchemaDocument,

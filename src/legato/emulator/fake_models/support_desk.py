@@ -22,7 +22,7 @@ from legato.emulator.fake_models.base import (
     ReplyText,
     ReplyThought,
 )
-from legato.emulator.fake_models.placeholders import split_identifier
+from legato.emulator.fake_models.plausible_values import split_identifier
 from legato.emulator.fake_models.prompt_turns import list_messages_since_user
 from legato.emulator.fake_models.relevance import abbreviate, extract_keywords, score_relevance
 from legato.emulator.fake_models.schema_values import can_fill_arguments, json_text, make_argument_sets, make_value

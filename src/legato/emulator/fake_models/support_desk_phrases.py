@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from legato.emulator.fake_models.placeholders import split_identifier
+from legato.emulator.fake_models.plausible_values import split_identifier
 from legato.emulator.fake_models.relevance import abbreviate, is_continue_request, is_greeting, is_thanks
 from legato.emulator.fake_models.seeded_random import SeededRandom
 

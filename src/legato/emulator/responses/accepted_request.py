@@ -12,13 +12,13 @@ from typing import Any
 from msgspec import Struct
 
 from legato.emulator.ids import IdGenerator
+from legato.emulator.lenient_json import as_object, as_string, encode_json_or_empty
 from legato.emulator.model_catalogue import CatalogueModel
 from legato.emulator.request_types import EmulatorRequest
 from legato.emulator.responses.items import ItemIdGenerator, count_item_tokens, list_input_items, to_stored_item
 from legato.emulator.responses.provider_state import ResponsesStorage
 from legato.emulator.responses.stored_turns import REFERENCE_TYPE, StoredTurn
 from legato.emulator.tokens import MESSAGE_OVERHEAD_TOKENS, REPLY_OVERHEAD_TOKENS, count_tokens
-from legato.emulator.untrusted_json import as_object, as_string, encode_json_or_empty
 from legato.providers.rules.responses.request_context import infer_item_type
 
 

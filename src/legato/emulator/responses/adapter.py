@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from legato.emulator.encrypted_content import ContentCipher
 from legato.emulator.fake_models.base import FakeReply, ModelPrompt
 from legato.emulator.ids import IdGenerator
+from legato.emulator.lenient_json import as_list, as_string
 from legato.emulator.model_catalogue import ModelCatalogue
 from legato.emulator.request_types import ApiReply, EmulatorRequest, ErrorReply, ProviderFailure, StreamEvent
 from legato.emulator.responses.accepted_request import (
@@ -35,7 +36,6 @@ from legato.emulator.responses.provider_state import EmulatorResponsesState, Res
 from legato.emulator.responses.response_endpoints import ResponseEndpoints
 from legato.emulator.responses.response_object import make_failed_response, make_response
 from legato.emulator.storage import ProviderStorage
-from legato.emulator.untrusted_json import as_list, as_string
 from legato.providers.rules.responses.rules import ResponsesRuleSwitches, check_request, render_error_body
 from legato.providers.rules.rule_set import RuleViolation
 

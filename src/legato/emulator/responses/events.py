@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from legato.emulator.lenient_json import as_object
 from legato.emulator.request_types import StreamEvent
 from legato.emulator.responses.accepted_request import AcceptedRequest
 from legato.emulator.responses.items import CALL_TEXT_MEMBERS
 from legato.emulator.responses.output import ItemDraft, ResponseOutput
 from legato.emulator.responses.response_object import make_opening_response
 from legato.emulator.token_budget import split_for_stream
-from legato.emulator.untrusted_json import as_object
 
 _PADDING_MULTIPLE = 16  # characters of a delta with its obfuscation, so that their length does not tell the text's
 _CALL_EVENTS = {"function_call": "function_call_arguments", "custom_tool_call": "custom_tool_call_input"}

@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from legato.emulator.api_key_parser import find_api_key, mask_key
+from legato.emulator.lenient_json import as_string
 from legato.emulator.request_types import EmulatorRequest, ProviderFailure
-from legato.emulator.untrusted_json import as_string
 
 TOKENS_PER_MINUTE = 200_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from legato.emulator.ids import IdGenerator
+from legato.emulator.lenient_json import as_object, as_objects, as_string, encode_json_or_empty
 from legato.emulator.tokens import MESSAGE_OVERHEAD_TOKENS, count_tokens
-from legato.emulator.untrusted_json import as_object, as_objects, as_string, encode_json_or_empty
 from legato.providers.rules.responses.request_context import infer_item_type
 
 ID_PREFIXES = {

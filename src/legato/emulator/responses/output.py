@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from legato.emulator.fake_models.base import FakeReply, FakeReplyItem, ReplyCall, ReplyRefusal, ReplyText, ReplyThought
+from legato.emulator.lenient_json import as_integer, as_object, as_string, parse_partial_json
 from legato.emulator.responses.accepted_request import AcceptedRequest
 from legato.emulator.responses.items import CALL_TEXT_MEMBERS
 from legato.emulator.responses.prompt_builder import allows_parallel_calls, find_free_text_tools, find_namespaces
 from legato.emulator.token_budget import TokenBudget
-from legato.emulator.untrusted_json import as_integer, as_object, as_string, parse_partial_json
 
 EncryptReasoning: TypeAlias = Callable[[str, str], str]  # (a reasoning item's id, the next item's id) -> encrypted content, empty for none
 _MIN_OUTPUT_TOKENS = 16

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from legato.emulator.fake_models.base import ModelPrompt, PromptMessage, PromptTool, ReplyCall
+from legato.emulator.lenient_json import as_object, as_objects, as_string
 from legato.emulator.responses.accepted_request import AcceptedRequest
 from legato.emulator.responses.items import CALL_TEXT_MEMBERS, OUTPUT_TYPES, to_text
-from legato.emulator.untrusted_json import as_object, as_objects, as_string
 from legato.providers.rules.responses.request_context import infer_item_type
 
 _SYSTEM_ROLES = ("system", "developer")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from legato.emulator.lenient_json import as_object, as_objects
 from legato.emulator.request_mask import mask_tool_secrets
 from legato.emulator.responses.accepted_request import AcceptedRequest
 from legato.emulator.responses.output import ResponseOutput
-from legato.emulator.untrusted_json import as_object, as_objects
 
 _SERVICE_TIERS = {"flex": "flex", "scale": "scale", "priority": "priority", "fast": "priority", "ultrafast": "ultrafast"}
 _NO_IMAGE_USAGE = {

@@ -1,8 +1,8 @@
 """AG-UI over the served workflows: the routes, and the course of a run.
 
 A thread is a session. Of the messages that a client sends, only new ones of the user are sent to the session; the ledger has the rest.
-`ids.py` makes ids, `event_encoder.py` encodes events, `interrupts.py` handles pending requests, and `snapshot.py` builds the whole
-conversation.
+`ids.py` makes ids, `event_encoder.py` encodes events, `interrupts.py` handles pending requests, and `conversation_messages.py` builds the
+whole conversation.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from legato.core.planner import find_active_agent
 from legato.engines.engine import EngineSession
 from legato.errors import BadInput, LegatoError, UnknownLedger
 from legato.runtime.session import Session
+from legato.server.agui.conversation_messages import build_messages
 from legato.server.agui.event_encoder import RunEventEncoder
-from legato.server.agui.ids import is_recorded
+from legato.server.agui.ids import is_message_recorded
 from legato.server.agui.interrupts import apply_resume
-from legato.server.agui.snapshot import build_messages
 from legato.server.api.endpoints import make_route, read_json_body
 from legato.server.attachments import decode_attachment
 from legato.server.http_errors import RequestRefused, error_to_dict, mask_unexpected_error
@@ -117,7 +117,9 @@ async def _run(registry: SessionRegistry, workflow: str, run_input: RunAgentInpu
         raise BadInput("workflows have their own tools, and do not call a client's over AG-UI", do="send no tools")
     session = await _find_or_create_session(registry, workflow, run_input.thread_id)
     first_position = session.state.length
-    new_messages = [each for each in run_input.messages if isinstance(each, UserMessage) and not is_recorded(session.state, each.id)]
+    new_messages = [
+        each for each in run_input.messages if isinstance(each, UserMessage) and not is_message_recorded(session.state, each.id)
+    ]
     for name in ("context", "forwarded_props"):
         if getattr(run_input, name):
             yield CustomEvent(name="legato.ignored", value=name)

@@ -37,9 +37,9 @@ from ag_ui.core import (
 from legato.core.facts import Compacted, ModelReplied, ModelRequestFailed, Usage
 from legato.core.state import State
 from legato.runtime.session import Session
+from legato.server.agui.conversation_messages import build_messages
 from legato.server.agui.ids import SubagentTracker, is_redacted, make_agent_message_id, make_call_id, make_output_id, make_user_message_id
 from legato.server.agui.interrupts import make_interrupt
-from legato.server.agui.snapshot import build_messages
 from legato.server.protocol_ids import encode_request_name
 from legato.server.telling import Called, Ended, HandedOver, Heard, Moment, Noted, Piece, Rested, Spoke, Withdrawn, text_missing
 

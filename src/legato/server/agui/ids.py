@@ -21,7 +21,7 @@ def make_user_message_id(state: State, position: int, key: str) -> str:
     return key or f"{ledger_mark(state, position)}-{position}"
 
 
-def is_recorded(state: State, id: str) -> bool:
+def is_message_recorded(state: State, id: str) -> bool:
     """Return True if the ledger has the message with this id, as its key or as an id made here."""
     return _find_message_position(state, id) >= 0
 

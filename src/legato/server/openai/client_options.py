@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from legato.core.facts import RunOptions
-from legato.core.run_options import MAX_TOOLS_PER_REQUEST, check_options, find_name_clash
+from legato.core.run_definitions import MAX_TOOLS_PER_REQUEST, check_options, find_name_clash
 from legato.errors import BadInput
 from legato.server.openai.errors import InvalidRequest
 from legato.tools import ClientTool, options_of

@@ -50,7 +50,7 @@ class ItemId(Struct, frozen=True, kw_only=True):
     """The id of a request with the digest of its arguments; see `protocol_ids.encode_request_name`."""
 
     @property
-    def is_recorded(self) -> bool:
+    def names_recorded_item(self) -> bool:
         """True if the id is of something recorded. Requests are not recorded: they are pending."""
         return not self.request_name
 

@@ -210,7 +210,7 @@ def _split_input(items: list[ClientItem], ignored: list[str]) -> tuple[tuple[Req
     and messages before any recorded item, including an answer, since its request was made before. An assistant's messages directly after
     an answer followed that answer, so the ledger has them too, whatever their text is.
     """
-    output = find_last_index(item.item_id is not None and item.item_id.is_recorded for item in items)
+    output = find_last_index(item.item_id is not None and item.item_id.names_recorded_item for item in items)
     last = _find_last_recorded(items)
     answers = [item for item in items[output + 1 :] if item.verdict]
     messages = [item for at, item in enumerate(items) if not item.verdict and not item.item_id and (at > last or item.is_instruction)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from legato.core.run_options import NO_DEFINITIONS
+from legato.core.run_definitions import NO_DEFINITIONS
 from legato.server.openai.api_objects import (
     find_finish_reason,
     make_call_item,
@@ -137,7 +137,7 @@ class ResponseBuilder:
                     yield from writer.write_item(item)
 
 
-def _unfinished_item(item: dict[str, Any]) -> dict[str, Any]:
+def _item_at_start(item: dict[str, Any]) -> dict[str, Any]:
     """Return an item as it is when it starts: a call has no arguments and no output yet."""
     match item["type"]:
         case "mcp_call":
@@ -172,7 +172,7 @@ class _EventWriter:
         """Write a complete item, in the events of its type."""
         at = self._next_index()
         location = {"item_id": item["id"], "output_index": at}
-        yield self.encode_event("response.output_item.added", output_index=at, item=_unfinished_item(item))
+        yield self.encode_event("response.output_item.added", output_index=at, item=_item_at_start(item))
         match item["type"]:
             case "mcp_call":
                 yield self.encode_event("response.mcp_call.in_progress", **location)

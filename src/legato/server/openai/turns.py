@@ -27,7 +27,7 @@ from legato.core.facts import (
     RunOptions,
     TerminationJudged,
 )
-from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
+from legato.core.run_definitions import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.core.state import State
 from legato.engines.engine import EngineSession
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger

@@ -103,7 +103,7 @@ class PostgresDatabase:
 
         self._connect = connect_in_loop
         self.listener = Listener(connect, self.watchers, lease_seconds)
-        weakref.finalize(self, _close_unused, self.listener, self._pools)
+        weakref.finalize(self, _close_abandoned, self.listener, self._pools)
         _databases.add(self)
 
     def pool(self) -> ConnectionPool:
@@ -231,7 +231,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _close_unused(listener: Listener, pools: list[ConnectionPool]) -> None:
+def _close_abandoned(listener: Listener, pools: list[ConnectionPool]) -> None:
     """Close the connections of a database object that was collected without being closed."""
     listener.stop(timeout_s=0.5)
     for pool in pools:

@@ -254,7 +254,7 @@ class _ConnectionService:
     def _run_jobs(self, group: list[ConnectionJob]) -> None:
         try:
             connection = self.connection or self.open()
-            self.prepare(connection, waits=True)
+            self.prepare_for_job(connection, waits=True)
             outcomes = self.execute_jobs(connection, group)
         except Exception as error:
             outcomes = [(job, None, error) for job in group]
@@ -294,7 +294,7 @@ class _ConnectionService:
                 raise MustWait
             if self.connection is None:
                 raise MustWait  # opening may take long
-            self.prepare(self.connection, waits=False)
+            self.prepare_for_job(self.connection, waits=False)
             ((_, result, problem),) = self.execute_jobs(self.connection, [job])
         except sqlite3.Error as error:
             raise MustWait from error
@@ -317,7 +317,7 @@ class _ConnectionService:
         connection.execute(f"PRAGMA journal_size_limit={MAX_LOG_PAGES * PAGE_BYTES}")
         return connection
 
-    def prepare(self, connection: sqlite3.Connection, *, waits: bool) -> None:
+    def prepare_for_job(self, connection: sqlite3.Connection, *, waits: bool) -> None:
         """Prepare the connection for a use. `waits`: whether to wait while another process writes."""
         if connection.in_transaction:
             connection.execute("ROLLBACK")  # a signal interrupted the last job
@@ -342,7 +342,7 @@ class _ConnectionService:
             with contextlib.suppress(sqlite3.Error):  # the log is as good as the file: the next checkpoint will do
                 _, length, merged = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 if length == merged:
-                    self.prepare(self.connection, waits=False)
+                    self.prepare_for_job(self.connection, waits=False)
                     _write_unchanged_version(self.connection)
 
     def close(self) -> None:

@@ -6,8 +6,8 @@ A check is an async function of a `CheckEnvironment`. It uses the operations of 
 from legato.testing.store_checks import (  # noqa: F401 - importing a module registers its checks
     append_and_read_checks,
     failure_checks,
-    fork_checks,
-    lease_checks,
+    fork_and_deletion_checks,
+    lease_and_watch_checks,
     ledger_id_checks,
     redaction_checks,
     runnable_checks,

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from legato.stores.contract import Store
-from legato.testing.store_checks import lease_checks
+from legato.testing.store_checks import lease_and_watch_checks
 from legato.testing.store_checks.check_environment import CheckEnvironment, expect
 from legato.testing.store_checks.check_helpers import checks_rule, make_messages, take_lease
 
@@ -111,7 +111,7 @@ async def _check_killed_driver(environment: CheckEnvironment) -> None:
     await other.invoke("lease", "s")
     expect(await list_runnable_names(store), [], "while another process drives it")
     await other.kill()
-    deadline = time.monotonic() + lease_checks.DEATH_NOTICE_TIMEOUT_S
+    deadline = time.monotonic() + lease_and_watch_checks.DEATH_NOTICE_TIMEOUT_S
     while not (runnable := await list_runnable_names(store)) and time.monotonic() < deadline:  # noqa: ASYNC110 - there is no notification
         await asyncio.sleep(0.05)
     expect(runnable, ["s"], "after its driver was killed")

@@ -8,7 +8,7 @@ from legato.errors import BadInput, LedgerConflict, LedgerExists, StoreError, Un
 from legato.stores.contract import Store
 from legato.testing.store_checks.check_environment import CheckEnvironment, expect, expect_error
 from legato.testing.store_checks.check_helpers import checks_rule, make_messages, read_facts, take_lease
-from legato.testing.store_checks.lease_checks import expect_wakeup
+from legato.testing.store_checks.lease_and_watch_checks import expect_wakeup
 
 TENANT_NAMES = ("acme", "ACME", "acme-wal", "acme-leases", "a/../acme", "ä b%", "acme'; --", "x" * 200)
 

@@ -7,7 +7,7 @@ from legato.core.digests import digest_arguments
 from legato.core.facts import Decided, GuardrailJudged, MessageReceived, OfferedTool, Origin, RunOptions
 from legato.core.messages import find_content_digests
 from legato.core.planner import AnswerCall, CheckCall, CheckOutput, RequestModel, make_plan
-from legato.core.run_options import RunDefinitions, check_options, decode_definitions, encode_definitions
+from legato.core.run_definitions import RunDefinitions, check_options, decode_definitions, encode_definitions
 from legato.core.turn_context import ToolSpec
 from legato.core.workflow_graph import ToolRules
 from legato.errors import BadInput, CodecError, IllegalFact
