@@ -244,11 +244,17 @@ class ConfusesFactAndLeaseEpochs(MemoryStore):
             await super().release(lease, **options)
 
 
-class ReleasesByNameAndEpoch(MemoryStore):
+class ReleasesByName(MemoryStore):
     async def release(self, lease, **options):
-        lease_ = self._ledgers[lease.ledger].lease
-        if lease_ is not None and lease_.epoch == lease.epoch:
-            await super().release(lease_, **options)
+        if (present := self._ledgers[lease.ledger].lease) is not None:
+            await super().release(present, **options)
+
+
+class ForgetsEpochsOfDeletedLedgers(MemoryStore):
+    async def delete(self, ledger, **options):
+        is_deleted = await super().delete(ledger, **options)
+        self._inherited_epoch = 0
+        return is_deleted
 
 
 class NeverEndsWaits(MemoryStore):
@@ -521,7 +527,8 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (ReleasesForeignLeases, "a lease has one holder at a time"),
     (SharesEpochsAmongLedgers, "epochs in facts concern their own ledger only"),
     (ConfusesFactAndLeaseEpochs, "a lease outlives appends of facts with larger epochs"),
-    (ReleasesByNameAndEpoch, "releasing the lease of a deleted ledger does not affect a new ledger of that name"),
+    (ReleasesByName, "releasing the lease of a deleted ledger does not affect a new ledger of that name"),
+    (ForgetsEpochsOfDeletedLedgers, "the epochs of a ledger that was deleted and made again begin above those before"),
     (NeverEndsWaits, "wait ends when the ledger has grown"),
     (NotifiesWatchersOnce, "watch reports every growth of the ledger"),
     (NotifiesStoppedWatchers, "watch reports every growth of the ledger"),

@@ -50,7 +50,7 @@ def flip_bit(name: str) -> None:
 async def test_memory_store_keeps_the_contract() -> None:
     report = await check_in_memory(MemoryStore)
     report.raise_if_failed()
-    assert len(report.passed) == 52
+    assert len(report.passed) == 53
     assert all("False" in skipped.reason or "without" in skipped.reason for skipped in report.skipped)
 
 

@@ -17,10 +17,11 @@
     whatever happened to that ledger since. Paging to the end returns every ledger that did not grow meanwhile.
  9. `lease(ledger)` gives the right to drive a session, to one holder at a time among all processes, or returns None while another holder
     has it. Each lease has a larger `epoch` than every earlier lease of that ledger, and than every epoch that its facts name since they
-    were last `Opened` (`CallStarted`: such facts may come from another store). The epochs of a fork begin above its parent's. Epochs in
-    facts concern their own ledger alone: where no larger epoch is left, leasing that ledger raises `StoreError`, and all other ledgers
-    are leased as before. A lease ends with its holder's process, even if a clock was set back meanwhile. `release` ends it too, even if
-    the caller is cancelled meanwhile. A lease guards nothing by itself: the expected position does.
+    were last `Opened` (`CallStarted`: such facts may come from another store). The epochs of a fork begin above its parent's, and those
+    of a new ledger above those of all ledgers that were deleted: one may be copied back, while a driver of its earlier life still works.
+    Epochs in facts concern their own ledger alone: where no larger epoch is left, leasing that ledger raises `StoreError`, and all other
+    ledgers are leased as before. A lease ends with its holder's process, even if a clock was set back meanwhile. `release` ends it too,
+    even if the caller is cancelled meanwhile. A lease guards nothing by itself: the expected position does.
 10. `watch(ledger, position, on_growth)` calls `on_growth(length)` in the caller's event loop, once the ledger has more than `position`
     facts and again whenever it grows, whether this process or another appends, until the returned function is called. Growth by this
     store is reported at once, growth by others may be reported later. A store that is closed calls `on_growth` once more; a read then
@@ -216,6 +217,15 @@ def newest_epoch(facts: Sequence[AnyFact]) -> int:
     if newest > MAX_COUNT:
         raise BadInput(f"no lease has the epoch {newest}", expected=f"at most {MAX_COUNT}", do="nothing was written")
     return newest
+
+
+MAX_INHERITED_EPOCH = 2**40
+"""The largest epoch of a deleted ledger above which new ledgers begin. No store gives so many leases; facts may name any epoch."""
+
+
+def inherit_epoch(inherited: int, deleted: int) -> int:
+    """Return the epoch above which new ledgers begin (9), after a ledger was deleted that had this epoch."""
+    return max(inherited, deleted) if deleted <= MAX_INHERITED_EPOCH else inherited
 
 
 def next_epoch(ledger: str, *known_epochs: int) -> int:

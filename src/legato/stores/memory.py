@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from legato.core.child_session_ids import is_child_of
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
-from legato.stores.contract import Lease, LedgerInfo, newest_epoch, next_epoch
+from legato.stores.contract import Lease, LedgerInfo, inherit_epoch, newest_epoch, next_epoch
 from legato.stores.delta_channel import LocalDeltaChannel
 from legato.stores.ledger_watchers import LedgerWatchers
 from legato.stores.shared_facts import count_shared_facts, find_unreferenced_contents
@@ -75,6 +75,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._counter = count(1)
+        self._inherited_epoch = 0  # of deleted ledgers: new ones begin above it
         self._closed = False
         self._tenants: dict[str, MemoryStore] = {}
         self._reset("")
@@ -226,6 +227,7 @@ class MemoryStore:
             check_lengths({each.name: len(each.facts) for each in records}, expected)
             for each in records:
                 del self._ledgers[each.name]
+                self._inherited_epoch = inherit_epoch(self._inherited_epoch, each.epoch)
                 each.name = ""  # forks that name it as their parent see that it is gone
                 each.facts, each.contents = [], {}
             return True
@@ -334,6 +336,7 @@ class MemoryStore:
 
     def _create(self, ledger: str) -> _MemoryLedger:
         record = self._ledgers[ledger] = _MemoryLedger(ledger, next(self._counter))
+        record.epoch = self._inherited_epoch
         return record
 
 

@@ -49,7 +49,6 @@ class LeaseLocks:
         epoch = next_epoch(ledger, row.epoch)
         if not self._open_file().lock(row.id):
             return None
-        # A ledger's number is never reused, so the lease of a deleted ledger differs from that of a new ledger with its name and epoch.
         lease = Lease(ledger, epoch, row.id)
         acquired_leases.append(lease)
         self._leases.add(lease)

@@ -25,6 +25,7 @@ from legato.core.codec import decode_fact, encode_fact
 from legato.core.facts import LEDGER_FORMAT, AnyFact
 from legato.core.redaction import LedgerRedaction, Redactor
 from legato.errors import DamagedStore, LedgerConflict
+from legato.stores.contract import inherit_epoch
 from legato.stores.shared_facts import count_shared_facts, find_owner_ledger, find_unreferenced_contents
 from legato.stores.store_errors import (
     check_fork,
@@ -51,6 +52,8 @@ SCHEMA = (
         born TEXT NOT NULL DEFAULT '',        -- the ledger's id
         rested INTEGER NOT NULL DEFAULT 0     -- the length at which it last became idle; not in the checksum: see `list_runnable`
     )""",
+    "CREATE TABLE inherited_epoch(epoch INTEGER NOT NULL)",  # one row: new ledgers begin above it
+    "INSERT INTO inherited_epoch VALUES (0)",
     "CREATE TABLE facts(key INTEGER PRIMARY KEY, format INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL)",
     """CREATE TABLE contents(
         ledger INTEGER NOT NULL, digest TEXT NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL,
@@ -306,6 +309,7 @@ def delete(connection: sqlite3.Connection, ledger: str, expected: Mapping[str, i
     rows = [row, *children]
     check_lengths({each.name or "": each.length for each in rows}, expected)
     for each in rows:
+        connection.execute("UPDATE inherited_epoch SET epoch = ? WHERE epoch < ?", (inherit_epoch(0, each.epoch),) * 2)
         connection.execute("UPDATE ledgers SET name = NULL WHERE id = ?", (each.id,))
         _save_row(connection, each._replace(name=None))
         _delete_unshared(connection, each)
@@ -337,9 +341,10 @@ def save_epoch(connection: sqlite3.Connection, row: LedgerRow, epoch: int) -> No
 
 
 def _create_row(connection: sqlite3.Connection, ledger: str) -> LedgerRow:
-    made = connection.execute("INSERT INTO ledgers(name, epoch) VALUES (?, 0)", (ledger,))
+    ((epoch,),) = connection.execute("SELECT epoch FROM inherited_epoch").fetchall()
+    made = connection.execute("INSERT INTO ledgers(name, epoch) VALUES (?, ?)", (ledger, epoch))
     assert made.lastrowid is not None
-    row = LedgerRow(ledger, made.lastrowid, None, 0, None, 0, 0, 0, 0, "")
+    row = LedgerRow(ledger, made.lastrowid, None, 0, None, 0, epoch, 0, 0, "")
     _save_row(connection, row)
     return row
 

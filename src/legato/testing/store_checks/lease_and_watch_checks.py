@@ -129,6 +129,25 @@ async def _check_fork_epochs(environment: CheckEnvironment) -> None:
     await take_lease(store, "fork of fork", above=branch.epoch)
 
 
+@checks_rule(9, "the epochs of a ledger that was deleted and made again begin above those before")
+async def _check_epochs_after_deletion(environment: CheckEnvironment) -> None:
+    store = await environment.open()
+    await store.append("s", 0, make_messages(0), ledger_id="s1")
+    lease = await take_lease(store, "s")
+    for _ in range(3):
+        await store.release(lease)
+        lease = await take_lease(store, "s", above=lease.epoch)
+    await store.append("other", 0, make_messages(0))
+    await store.delete("s")
+    await store.append("s", 0, make_messages(0), ledger_id="s1")
+    again = await take_lease(store, "s", above=lease.epoch)
+    await store.delete("s")
+    await store.fork("other", 1, "s", make_messages(1), ledger_id="s1")
+    forked = await take_lease(store, "s", above=again.epoch)
+    await store.delete("s")
+    await take_lease(store, "s", above=forked.epoch)
+
+
 @checks_rule(9, "a lease ends with the handle that held it")
 async def _check_lease_of_closed_handle(environment: CheckEnvironment) -> None:
     store = await environment.open()

@@ -45,6 +45,12 @@ CREATE TABLE legato.contents (
     PRIMARY KEY (tenant, ledger, digest)
 );
 
+-- The newest epoch of each tenant's deleted ledgers: new ledgers begin above it.
+CREATE TABLE legato.inherited_epochs (
+    tenant text COLLATE "C" PRIMARY KEY,
+    epoch bigint NOT NULL
+);
+
 CREATE SEQUENCE legato.touches;
 
 -- Operations of several statements, each as one function, so that it takes one round trip. Each function is one transaction of its caller.
@@ -89,6 +95,11 @@ BEGIN
 END
 $$;
 
+-- Returns the epoch above which the epochs of a new ledger begin.
+CREATE FUNCTION legato.inherited_epoch(of_tenant text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT i.epoch FROM legato.inherited_epochs i WHERE i.tenant = of_tenant), 0)
+$$;
+
 -- Appends facts. `by_born`: the ledger's id. `newest`: the newest epoch that these facts name; it does not end the present lease.
 -- outcome: 'ok', 'conflict' (reached: the length found), 'unknown', 'another' (a ledger with another id)
 CREATE FUNCTION legato.append(
@@ -125,7 +136,8 @@ BEGIN
             RETURN;
         END IF;
         INSERT INTO legato.ledgers (tenant, name, length, updated, touched, born, named)
-            VALUES (of_tenant, of_name, added, last_at, nextval('legato.touches'), CASE WHEN added > 0 THEN by_born ELSE '' END, newest)
+            VALUES (of_tenant, of_name, added, last_at, nextval('legato.touches'), CASE WHEN added > 0 THEN by_born ELSE '' END,
+                greatest(newest, legato.inherited_epoch(of_tenant)))
             ON CONFLICT (tenant, name) DO NOTHING RETURNING id INTO it;
         EXIT WHEN FOUND;
     END LOOP;
@@ -211,7 +223,7 @@ BEGIN
             RETURN;
         END IF;
         EXIT WHEN branch.id IS NOT NULL;
-        INSERT INTO legato.ledgers (tenant, name) VALUES (of_tenant, new_name)
+        INSERT INTO legato.ledgers (tenant, name, named) VALUES (of_tenant, new_name, legato.inherited_epoch(of_tenant))
             ON CONFLICT (tenant, name) DO NOTHING RETURNING * INTO branch;
         EXIT WHEN branch.id IS NOT NULL;
     END LOOP;
@@ -255,6 +267,10 @@ BEGIN
     SELECT * INTO it FROM legato.ledgers l WHERE l.tenant = of_tenant AND l.name = of_name AND l.length > 0 FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
+    END IF;
+    IF greatest(it.epoch, it.named) <= 1099511627776 THEN -- MAX_INHERITED_EPOCH in stores/contract.py
+        INSERT INTO legato.inherited_epochs AS i VALUES (of_tenant, greatest(it.epoch, it.named))
+            ON CONFLICT (tenant) DO UPDATE SET epoch = excluded.epoch WHERE i.epoch < excluded.epoch;
     END IF;
     UPDATE legato.ledgers l SET name = NULL, until = NULL WHERE l.tenant = of_tenant AND l.id = it.id;
     LOOP
@@ -354,7 +370,7 @@ BEGIN
             RETURN;
         END IF;
         INSERT INTO legato.ledgers (tenant, name, epoch, until, lasts)
-            VALUES (of_tenant, of_name, 1, clock_timestamp() + make_interval(secs => seconds), seconds)
+            VALUES (of_tenant, of_name, legato.inherited_epoch(of_tenant) + 1, clock_timestamp() + make_interval(secs => seconds), seconds)
             ON CONFLICT (tenant, name) DO NOTHING RETURNING 'ok', epoch, id INTO outcome, given, number;
         EXIT WHEN FOUND;
     END LOOP;
