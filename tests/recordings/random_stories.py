@@ -115,8 +115,8 @@ def _make_script(number: int, world: Any) -> Callable[[Any], ModelReply]:
     def reply(request: Any) -> ModelReply:
         place = f"{number} {request.agent} {request.reply_count} {request.agent_reply_count} {len(request.messages)}"
         dice = Random(f"reply {place}")
-        world.notes[place] += 1
-        if dice.random() < 0.06 and world.notes[place] < 3:
+        world.counters[place] += 1
+        if dice.random() < 0.06 and world.counters[place] < 3:
             raise ModelFailed("by dice", retryable=dice.random() < 0.6, retry_after=dice.choice((0.1, 3.0, 500.0)))
         items: list[Any] = []
         if dice.random() < 0.7:

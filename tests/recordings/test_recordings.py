@@ -53,6 +53,8 @@ def test_random_stories_are_equal_twice(tmp_path: Path) -> None:
     write_files(files, tmp_path)
     assert list(find_differences(record_job(job), tmp_path)) == []
     assert all(content.count(b"==== number") == 28 for content in files.values())
+    (requests,) = (content for name, content in files.items() if name.endswith(".requests"))
+    assert requests.count(b"---- request") > 5 * 28, "random stories request models"
 
 
 def test_one_changed_request_byte_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
