@@ -50,6 +50,7 @@ def test_random_schedules_keep_every_promise(first: int, capsys: pytest.CaptureF
         pytest.param(6_456_926, id="copy of a fork, killed before a decision was copied"),
         pytest.param(6_211_325, id="session that got a message while it was half copied"),
         pytest.param(20_763_219, id="usage report of a driver that lost its lease"),
+        pytest.param(60_633_884, id="fork restored just as the session that it shares facts with is redacted"),
         pytest.param(60_176_572, id="session archived and restored below a driver without its lease"),
         pytest.param(60_006_914, id="fork whose child session had used less than was reported"),
         pytest.param(20_863_829, id="attempt without a child session that paused since"),

@@ -311,6 +311,24 @@ async def test_repeated_redaction_is_recorded_in_sessions_without_source(stores:
     assert (await copy(source, archive)).redacted == 0
 
 
+async def test_repeated_redaction_is_recorded_in_restored_forks(stores: tuple[Store, Store]) -> None:
+    """The fork was in the archive when the session that it shares its text with was redacted."""
+    source, archive = stores
+    await talk(source, "s", "Ada's secret", "and more")
+    await (await desk().session("s", store=source).fork(id="f")).run("go on")
+    await copy(source, archive)
+    await source.delete("f")
+    await desk().session("s", store=source).redact(1)
+    await copy(archive, source, sessions=["f"])
+    await desk().session("f", store=source).run("and on")
+    await copy(source, archive)
+    facts = await archive.read("f")
+    assert "Ada" not in str([fact for fact in facts if isinstance(fact, MessageReceived)])
+    assert [fact.positions for fact in facts if isinstance(fact, Redacted)] == [(1,)]
+    assert [fact.content for fact in facts if isinstance(fact, MessageReceived)][-1] == "and on"
+    assert (await desk().session("f", store=archive).run("hello")).status == "waiting"
+
+
 async def test_killed_redaction_copy_is_completed_later() -> None:
     for when in ("before", "after"):
         for at in (1, 2, 3):

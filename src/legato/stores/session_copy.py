@@ -147,6 +147,7 @@ class SessionCopier:
         self._target = target
         self._sessions_by_first_ledger: dict[str, list[str]] = {}  # a first ledger id -> sessions in the target that begin with it
         self._ledger_ids: dict[str, str] = {}  # of the sessions in the target that equal the source's, or did before they were retired
+        self._redacting: set[str] = set()  # sessions whose redaction is being repeated: they may share facts with one another
         self.diverged: list[str] = []
 
     async def copy_tree(self, tree: Sequence[LedgerInfo]) -> CopyReport:
@@ -250,8 +251,16 @@ class SessionCopier:
                 owners = _find_owner_session(base, beginning, shared), _find_owner_session(info.ledger, facts, shared)
                 if shared and (base == info.parent or owners[0] == owners[1]):
                     contents = await self._read_new_contents(info.ledger, facts, shared)
+                    # If the base has grown meanwhile, its text may have been erased: `LedgerConflict`, and it is read again.
                     return await self._target.fork(
-                        base, shared, info.ledger, facts[shared:], contents=contents, ledger_id=ledger_id, parent_ledger_id=base_id
+                        base,
+                        shared,
+                        info.ledger,
+                        facts[shared:],
+                        contents=contents,
+                        ledger_id=ledger_id,
+                        parent_ledger_id=base_id,
+                        expected=len(beginning),
                     )
         return 0
 
@@ -280,22 +289,35 @@ class SessionCopier:
         redaction = LedgerRedaction(changed, (facts[at],), contents, frozenset(old - remaining), frozenset(remaining))
         positions = {position for fact in facts[at:] if isinstance(fact, Redacted) for position in fact.positions}
         own = PositionRedactor(frozenset(positions), secrets.token_bytes(32), facts[at].at, _read_reason(facts[at]))
-        repeated = _RepeatedRedaction(at, redaction, await self._find_ids_without_source(name, ledger_id), own)
-        await self._target.redact(name, repeated, ledger_id=ledger_id)
+        self._redacting.add(name)
+        try:
+            repeated = _RepeatedRedaction(at, redaction, await self._find_ids_without_record(name, ledger_id, positions), own)
+            await self._target.redact(name, repeated, ledger_id=ledger_id)
+        finally:
+            self._redacting.discard(name)
         return at + 1
 
-    async def _find_ids_without_source(self, name: str, ledger_id: str) -> frozenset[str]:
-        """Return the ids of ledgers in the target that share facts with a session, and that the source does not have (any more)."""
+    async def _find_ids_without_record(self, name: str, ledger_id: str, positions: set[int]) -> frozenset[str]:
+        """Return the ids of ledgers in the target that share facts with a session, and get no record of this redaction by being copied.
+
+        They are not in the source (any more), or their text is not erased there: a session that was restored from an archive may have been
+        away when the session that it shares facts with was redacted.
+        """
         survey = _RelativesSurvey()
         await self._target.redact(name, survey, ledger_id=ledger_id)
         unresolved, found = survey.ledger_ids - {ledger_id}, set[str]()
         for info in await self._target.list(MAX_SESSIONS) if unresolved else ():
             id = await self._target.ledger_id(info.ledger)
-            if id in unresolved and await self._source.ledger_id(info.ledger) != id:
-                found.add(id)
+            if id not in unresolved:
+                continue
             unresolved.discard(id)
-            if not unresolved:
-                break
+            source_id, facts = await read_with_identity(self._source, info.ledger)
+            if source_id != id:
+                found.add(id)
+            elif not any(isinstance(fact, Redacted) and positions & set(fact.positions) for fact in facts):
+                found.add(id)
+                if info.ledger not in self._redacting:
+                    await self._copy_ledger(info, id, list(facts))  # the record comes after what is new
         return frozenset(found)
 
     def _remember(self, name: str, ledger_id: str, facts: list[AnyFact]) -> None:
@@ -308,31 +330,31 @@ class SessionCopier:
 class _RepeatedRedaction(Struct, frozen=True):
     """A redactor that repeats the redaction of one session in another store.
 
-    Sessions that share its facts lose the same text. Their own record of it follows when they are copied. Sessions that the source does
-    not have are never copied: they are redacted here, each with its own record.
+    Sessions that share its facts lose the same text. Their own record of it follows when they are copied. Those that get none by being
+    copied are redacted here, each with its own record.
     """
 
     position: int
     redaction: LedgerRedaction
-    ids_without_source: frozenset[str]
+    ids_without_record: frozenset[str]
     own: PositionRedactor
 
     def find_needed_contents(self, facts: Sequence[AnyFact], shared_length: int) -> set[str]:
-        return self.own.find_needed_contents(facts, shared_length) if self._has_no_source(facts) else set()
+        return self.own.find_needed_contents(facts, shared_length) if self._gets_no_record(facts) else set()
 
     def redact(self, facts: Sequence[AnyFact], shared_length: int, contents: Mapping[str, bytes]) -> LedgerRedaction:
         if shared_length == len(facts) == self.position:
             return self.redaction
         replaced = {position: fact for position, fact in self.redaction.replacements.items() if position < shared_length}
-        if self._has_no_source(facts):
+        if self._gets_no_record(facts):
             own = self.own.redact(facts, shared_length, contents)
             rest = {position: fact for position, fact in own.replacements.items() if position >= shared_length}
             return replace(own, replacements={**replaced, **rest})
         after = (replaced.get(position, fact) for position, fact in enumerate(facts))
         return LedgerRedaction(replaced, remaining_contents=frozenset().union(*map(find_content_digests, after)))
 
-    def _has_no_source(self, facts: Sequence[AnyFact]) -> bool:
-        return _last_ledger_id(facts) in self.ids_without_source
+    def _gets_no_record(self, facts: Sequence[AnyFact]) -> bool:
+        return _last_ledger_id(facts) in self.ids_without_record
 
 
 class _RelativesSurvey:
