@@ -12,7 +12,7 @@ from legato.core.turn_context import TurnContext
 from legato.core.view import build_request, select_groups
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses
 from legato.providers.formats.chat.stream import ChatStreamDecoder
-from legato.server import telling
+from legato.server import moments
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel
 from tests.scale.work_counters import LineCounter
@@ -175,7 +175,7 @@ def test_other_protocols_cost_in_proportion():
     async def project_events(number):
         session = build_desk(number).session("s", store=MemoryStore())
         await session.run("go")
-        ended = [event for event in await telling.recorded(session, 0, session.state.length) if isinstance(event, telling.Ended)]
+        ended = [event for event in await moments.recorded(session, 0, session.state.length) if isinstance(event, moments.Ended)]
         assert len(ended) == number
 
     assert measure_growth(project_events) < MAX_GROWTH

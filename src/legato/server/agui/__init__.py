@@ -47,9 +47,9 @@ from legato.server.agui.interrupts import apply_resume
 from legato.server.api.endpoints import make_route, read_json_body
 from legato.server.attachments import decode_attachment
 from legato.server.http_errors import RequestRefused, error_to_dict, mask_unexpected_error
+from legato.server.moments import moments
 from legato.server.session_registry import SessionRegistry
 from legato.server.streaming_responses import EventStreamResponse
-from legato.server.telling import moments
 
 MAX_ID_CHARS = 300
 SNAPSHOT_ROLES = ("user", "assistant", "tool")

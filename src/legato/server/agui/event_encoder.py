@@ -40,8 +40,8 @@ from legato.runtime.session import Session
 from legato.server.agui.conversation_messages import build_messages
 from legato.server.agui.ids import SubagentTracker, is_redacted, make_agent_message_id, make_call_id, make_output_id, make_user_message_id
 from legato.server.agui.interrupts import make_interrupt
+from legato.server.moments import Called, Ended, HandedOver, Heard, Moment, Noted, Piece, Rested, Spoke, Withdrawn, text_missing
 from legato.server.protocol_ids import encode_request_name
-from legato.server.telling import Called, Ended, HandedOver, Heard, Moment, Noted, Piece, Rested, Spoke, Withdrawn, text_missing
 
 
 class RunEventEncoder:

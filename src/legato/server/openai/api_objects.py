@@ -17,8 +17,8 @@ from legato.core.turn_context import ToolSpec
 from legato.inspection.secret_masks import mask_request_arguments
 from legato.inspection.session_summaries import summarize_request
 from legato.runtime.session import Session
+from legato.server.moments import Ended, Spoke
 from legato.server.openai.item_ids import find_approval_item_id, make_call_item_id, make_reply_item_id, make_request_item_id
-from legato.server.telling import Ended, Spoke
 
 
 def make_message_item(session: Session, spoke: Spoke) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from legato.server.error_formats import format_openai_error
+from legato.server.moments import NOT_AT_REST, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, rest_of, text_missing, usage_of
 from legato.server.openai.api_objects import arguments_for_client, find_finish_reason, find_refusal, make_chat_usage, make_legato_field
 from legato.server.openai.errors import encode_error_event
 from legato.server.openai.item_ids import make_request_item_id
 from legato.server.openai.turns import ResponseTurn
 from legato.server.protocol_ids import encode_request_name
-from legato.server.telling import NOT_AT_REST, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, rest_of, text_missing, usage_of
 
 FINISH_REASONS = {"stop": "stop", "length": "length", "filter": "content_filter"}
 PARAGRAPH_BREAK = "\n\n"

@@ -15,10 +15,10 @@ from legato.core.pending_requests import Pending
 from legato.core.planner import make_plan
 from legato.runtime.ledger import fold_in_slices
 from legato.runtime.session import Session
+from legato.server.moments import Ended, Spoke, is_input, recorded, rest_of
 from legato.server.openai.api_objects import make_call_item, make_message_item, make_request_item
 from legato.server.openai.item_ids import make_input_item_id, make_request_item_id
 from legato.server.openai.turns import ResponseTurn
-from legato.server.telling import Ended, Spoke, is_input, recorded, rest_of
 
 
 async def build_conversation_items(session: Session) -> list[dict[str, Any]]:

@@ -15,12 +15,12 @@ from starlette.types import ASGIApp
 from legato.engines.engine import EngineSession
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
 from legato.server.http_errors import json_response
+from legato.server.moments import is_input
 from legato.server.openai.conversation_items import build_conversation_items, build_input_items
 from legato.server.openai.errors import InvalidRequest
 from legato.server.openai.parsed_requests import read_delivery, read_openai_body, read_path_part
 from legato.server.openai.turns import ResponseTurn, derive_session_id, find_turn_or_404, find_workflow
 from legato.server.session_registry import SessionRegistry
-from legato.server.telling import is_input
 
 MAX_PAGE_ITEMS, DEFAULT_PAGE_ITEMS = 100, 20
 

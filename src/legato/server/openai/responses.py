@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from legato.core.run_definitions import NO_DEFINITIONS
+from legato.server.moments import Ended, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, rest_of, text_missing, usage_of
 from legato.server.openai.api_objects import (
     find_finish_reason,
     make_call_item,
@@ -26,7 +27,6 @@ from legato.server.openai.api_objects import (
 from legato.server.openai.item_ids import make_reply_item_id
 from legato.server.openai.parsed_requests import ResponsesBody
 from legato.server.openai.turns import ResponseTurn
-from legato.server.telling import Ended, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, rest_of, text_missing, usage_of
 
 RESPONSE_STATUSES = {"failed": "failed", "cancelled": "cancelled", "running": "in_progress", "new": "in_progress"}
 INCOMPLETE_REASONS = {"length": "max_output_tokens", "filter": "content_filter"}

@@ -34,6 +34,7 @@ from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
 from legato.runtime.clock import new_id
 from legato.runtime.session import Session
 from legato.server.http_errors import RequestRefused
+from legato.server.moments import Rested, first_rest, is_input, moments
 from legato.server.openai.client_options import ClientOptions
 from legato.server.openai.errors import InvalidRequest
 from legato.server.openai.input_items import ClientItem
@@ -41,7 +42,6 @@ from legato.server.openai.item_ids import RecordedItems
 from legato.server.openai.parsed_requests import ParsedRequest, RequestAnswer
 from legato.server.protocol_ids import decode_request_name, decode_session_id, encode_session_id, ledger_mark
 from legato.server.session_registry import SessionRegistry
-from legato.server.telling import Rested, first_rest, is_input, moments
 from legato.tools import tool_content
 from legato.workflow.workflow import Workflow
 

@@ -14,7 +14,7 @@ from legato.runtime.driver import IDLE_STATUSES
 from legato.runtime.session import Session
 from legato.server.agui.conversation_messages import build_messages
 from legato.server.agui.event_encoder import RunEventEncoder
-from legato.server.telling import (
+from legato.server.moments import (
     Called,
     Ended,
     HandedOver,
@@ -29,7 +29,7 @@ from legato.server.telling import (
     moments,
     usage_of,
 )
-from legato.server.telling import recorded as read_recorded_moments
+from legato.server.moments import recorded as read_recorded_moments
 from legato.stores import MemoryStore
 from legato.testing import Story, World
 from tests.server.agui.agui_client import FrontEndState
